@@ -1,8 +1,7 @@
-// Purpose:  the one face of the hot loop, whatever backend runs it: budget, open, seal, run, stop,
-// doorbells. Owns:     the slab with every table and window, the mapped ring, the loop's threads.
+// Purpose:  the one face of the hot loop, whatever backend runs it: budget, open, seal, run, stop.
+// Owns:     the slab with every table and window, the mapped ring, the loop's threads.
 // Thread:   open, start, stop and close on the main thread; the rest as tagged.
-// Lifetime: open -> start -> stop -> close, once each; runtimes given in LoopConfig outlive the
-// loop.
+// Lifetime: open -> start -> stop -> close, once each; the runtimes in LoopConfig outlive the loop.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +10,7 @@
 #include "aotx/mailbox.h"
 #include "flashrt/model_runtime.h"
 
-namespace aotx
-{
+namespace aotx {
 
 constexpr uint32_t kLoopModelsMax = 8;
 

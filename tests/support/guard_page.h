@@ -11,8 +11,7 @@
 #include <cstdlib>
 #include <cstring>
 
-class GuardCopy
-{
+class GuardCopy {
 public:
     GuardCopy(const void* bytes, size_t bytes_count) : size_bytes_(bytes_count)
     {
