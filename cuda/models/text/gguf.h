@@ -161,6 +161,12 @@ private:
     struct Key;
     struct Parser;
     const Key* find_key(std::string_view key) const noexcept;
+    int read_head(Parser* parser) noexcept;
+    int read_keys(Parser* parser) noexcept;
+    int read_alignment(TextReason* reason) noexcept;
+    int read_tensors(Parser* parser) noexcept;
+    int place_tensors(Parser* parser, const uint64_t* offsets) noexcept;
+    int check_overlap(TextReason* reason) noexcept;
 
     const uint8_t* data_ = nullptr;
     uint64_t bytes_ = 0;
