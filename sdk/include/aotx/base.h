@@ -1,6 +1,8 @@
-/* Purpose:  what every header of this SDK needs: inline and assert macros that work alike in C11,
- * C++17 and CUDA. Owns:     nothing. Thread:   not applicable, compile time only. Lifetime: not
- * applicable.
+/* Purpose:  what every header of this SDK needs: macros that work alike in C11, C++17 and CUDA, and
+ *           the two byte loops that stand in for the string library.
+ * Owns:     nothing.
+ * Thread:   any.
+ * Lifetime: not applicable.
  *
  * The wire format is little endian. The structs of this SDK are the wire format itself, so a
  * big-endian target is refused here instead of being wrong later. */
@@ -14,8 +16,7 @@
 #error "aotx structs are the little-endian wire format; this target is big endian"
 #endif
 
-/* AOTX_HOST_DEVICE marks a function that runs on the host and, under nvcc, on the device as well.
- */
+/* AOTX_HOST_DEVICE marks a function that runs on the host and, under nvcc, on the device too. */
 #if defined(__CUDACC__)
 #define AOTX_HOST_DEVICE __host__ __device__
 #else
@@ -45,5 +46,56 @@
 /* AOTX_SIZE fixes the size of a whole struct. */
 #define AOTX_SIZE(type, size_bytes) \
     AOTX_STATIC_ASSERT(sizeof(type) == (size_bytes), #type " holds " #size_bytes " bytes")
+
+/* Copy bytes between objects that do not overlap. The SDK needs no string library, so that it also
+ * compiles for freestanding and device targets; compilers turn the built-in into plain moves. */
+AOTX_INLINE void aotx_copy(void* to, const void* from, size_t bytes_count) AOTX_NOEXCEPT
+{
+#if defined(__CUDA_ARCH__)
+    uint8_t* const target = (uint8_t*)to;
+    const uint8_t* const source = (const uint8_t*)from;
+    for (size_t i = 0; i < bytes_count; i++) {
+        target[i] = source[i];
+    }
+#else
+    __builtin_memcpy(to, from, bytes_count);
+#endif
+}
+
+/* Set bytes to zero. */
+AOTX_INLINE void aotx_zero(void* to, size_t bytes_count) AOTX_NOEXCEPT
+{
+#if defined(__CUDA_ARCH__)
+    uint8_t* const target = (uint8_t*)to;
+    for (size_t i = 0; i < bytes_count; i++) {
+        target[i] = 0;
+    }
+#else
+    __builtin_memset(to, 0, bytes_count);
+#endif
+}
+
+/* 1 when every byte is zero, else 0. Reads all of them, so the time does not tell which. */
+AOTX_INLINE int aotx_is_zero(const void* bytes, size_t bytes_count) AOTX_NOEXCEPT
+{
+    const uint8_t* const source = (const uint8_t*)bytes;
+    unsigned seen = 0;
+    for (size_t i = 0; i < bytes_count; i++) {
+        seen |= source[i];
+    }
+    return seen == 0u;
+}
+
+/* 1 when both hold the same bytes, else 0. Reads all of them. */
+AOTX_INLINE int aotx_is_equal(const void* left, const void* right, size_t bytes_count) AOTX_NOEXCEPT
+{
+    const uint8_t* const a = (const uint8_t*)left;
+    const uint8_t* const b = (const uint8_t*)right;
+    unsigned seen = 0;
+    for (size_t i = 0; i < bytes_count; i++) {
+        seen |= (unsigned)a[i] ^ (unsigned)b[i];
+    }
+    return seen == 0u;
+}
 
 #endif

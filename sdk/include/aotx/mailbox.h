@@ -1,26 +1,36 @@
 /* Purpose:  the mapped ring between broker and device: one header, then the mailboxes, and the turn
- * that moves each. Owns:     nothing; the ring is memory of the process that maps it. Thread:   a
- * mailbox has one owner at a time, named by its state word; see each function. Lifetime: the ring
- * outlives every broker and device thread that touches it.
+ *           that moves each.
+ * Owns:     nothing; the ring is memory of the process that maps it.
+ * Thread:   a mailbox has one owner at a time, named by its state word; see each function.
+ * Lifetime: the ring outlives every broker and device thread that touches it.
  *
  * The state word is a turn token. Its owner alone may write it, so plain acquire loads and release
  * stores are enough: no read-modify-write crosses between host and device. The pairings carry
- * labels: T1 broker gives a request (release)  ->  T2 device takes it (acquire) T3 device gives a
- * reply (release)    ->  T4 broker takes it (acquire) docs/mailbox.md argues why these are enough.
- */
+ * labels, and docs/mailbox.md argues why these are enough:
+ *   T1 broker gives a request (release)  ->  T2 device takes it (acquire)
+ *   T3 device gives a reply (release)    ->  T4 broker takes it (acquire) */
 #ifndef AOTX_MAILBOX_H
 #define AOTX_MAILBOX_H
 
 #include "base.h"
 #include "packet.h"
 
+/* Users may include this header inside an extern "C" of their own, and with macros named min and
+ * max, as some platform headers define them; the C++ library takes neither. */
 #if defined(__CUDACC__)
+#pragma push_macro("min")
+#pragma push_macro("max")
+#undef min
+#undef max
+extern "C++" {
 #include <cuda/atomic>
+}
+#pragma pop_macro("max")
+#pragma pop_macro("min")
 #endif
 
 #define AOTX_RING_SCHEMA 1u
-#define AOTX_MAILBOX_CONTROL \
-    0u /* index of the control mailbox: grants travel here and nowhere else */
+#define AOTX_MAILBOX_CONTROL 0u /* index of the mailbox that grants travel on, and no other */
 
 /* Value of a mailbox's state word: whose turn it is. */
 enum aotx_turn {
@@ -103,9 +113,8 @@ AOTX_INLINE void aotx_mailbox_post(aotx_mailbox* box, uint64_t length_bytes) AOT
 {
     box->length_bytes = length_bytes;
     box->generation++;
-    aotx_word_store(
-        &box->state,
-        AOTX_TURN_REQUEST); /* T1: who sees REQUEST sees the length and every frame byte */
+    /* T1: who sees REQUEST sees the length and every frame byte. */
+    aotx_word_store(&box->state, AOTX_TURN_REQUEST);
 }
 
 /* Device: is there a request? True hands the frame to the caller. [device thread] */

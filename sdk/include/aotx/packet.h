@@ -1,6 +1,7 @@
 /* Purpose:  every structure of the broker protocol, as it lies on the wire.
- * Owns:     nothing; all structs are plain bytes that callers copy with memcpy and never cast onto
- * a buffer. Thread:   any. Lifetime: not applicable.
+ * Owns:     nothing; all structs are plain bytes that callers copy and never cast onto a buffer.
+ * Thread:   any.
+ * Lifetime: not applicable.
  *
  * All integers are little endian. Every byte that no field names is zero: receivers check it,
  * senders write it. Enums carry their values; the struct fields are uint32_t so that the width of

@@ -1,16 +1,18 @@
 /* Purpose:  results of SDK functions, and the HTTP-like statuses that the device writes into
- * replies. Owns:     nothing. Thread:   any. Lifetime: not applicable. */
+ *           replies.
+ * Owns:     nothing.
+ * Thread:   any.
+ * Lifetime: not applicable. */
 #ifndef AOTX_STATUS_H
 #define AOTX_STATUS_H
 
 #include "base.h"
 
-/* Result of an SDK function. Negative is failure; the hundreds digit is the category. Append only.
- */
+/* Result of an SDK function. Negative is failure, the hundreds digit is the category. Append only:
+ * never renumbered, never reused. */
 enum aotx_result {
     AOTX_OK = 0,
-    AOTX_ERR_NEED_MORE =
-        -101, /* 1xx wait: the input ends before the item does; nothing was consumed */
+    AOTX_ERR_NEED_MORE = -101, /* 1xx wait: the input ends before the item; nothing was consumed */
     AOTX_ERR_LENGTH = -201,    /* 2xx bytes: a length does not match what it describes */
     AOTX_ERR_MAGIC = -202,     /* the packet does not start with AOTXAPI1 */
     AOTX_ERR_NONZERO = -203,   /* a byte that must be zero is not */
@@ -32,8 +34,7 @@ enum aotx_device_status {
     AOTX_STATUS_BAD_REQUEST = 400, /* shape or value */
     AOTX_STATUS_FORBIDDEN = 403,   /* no grant, stale revision, or missing action */
     AOTX_STATUS_NOT_FOUND = 404,   /* not this principal's, reclaimed or never existed */
-    AOTX_STATUS_CONFLICT =
-        409, /* ID in use, cursor beyond the result, leased, stale control revision */
+    AOTX_STATUS_CONFLICT = 409,    /* ID in use, cursor beyond the result, leased, stale revision */
     AOTX_STATUS_GONE = 410,        /* ended epoch */
     AOTX_STATUS_TOO_LARGE = 413,   /* over a capacity that waiting does not change */
     AOTX_STATUS_TOO_MANY = 429,    /* over a capacity that waiting may change */

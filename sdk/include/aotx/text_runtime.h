@@ -1,8 +1,9 @@
 /* Purpose:  the batched text extension of a model runtime: what a language model offers beyond
- * plain ports so that a host can run many sequences together. Owns:     nothing; the table belongs
- * to the runtime and lives as long as a reference to it. Thread:   one driver thread at a time
- * calls the verbs of one runtime; properties and token_bytes may be read by any. Lifetime: found
- * once after open through query_extension, then used until the last reference goes.
+ *           plain ports so that a host can run many sequences together.
+ * Owns:     nothing; the table belongs to the runtime and lives as long as a reference to it.
+ * Thread:   one driver thread at a time calls the verbs of one runtime; properties and token_bytes
+ *           may be read by any.
+ * Lifetime: found once after open through query_extension, then used until the last reference goes.
  *
  * A runtime answers query_extension(runtime, AOTX_TEXT_RUNTIME_EXTENSION_ID, 1, &table) with this
  * table. The ID is aotx's own and outside the range that the model runtime ABI assigns. All verbs
@@ -46,12 +47,10 @@ AOTX_FIELD(aotx_text_message, parts, 8, 8);
 typedef struct aotx_text_row {
     uint32_t sequence;     /* open, < sequences_max, distinct within a step */
     uint32_t tokens_count; /* >= 1; a prefill chunk, or 1 to decode */
-    const int32_t*
-        tokens; /* i32 [tokens_count], each in 0..vocab_size-1; appended to the sequence */
+    const int32_t* tokens; /* i32 [tokens_count], each in 0..vocab_size-1; appended */
     uint32_t wants_logits; /* 0 or 1: logits after the last of these tokens */
     uint32_t zero_20;
-    const float* logits; /* out: f32 [vocab_size] of the runtime, valid until the next step; null if
-                            not wanted */
+    const float* logits; /* out: f32 [vocab_size], the runtime's, until the next step; or null */
 } aotx_text_row;
 AOTX_SIZE(aotx_text_row, 32);
 AOTX_FIELD(aotx_text_row, sequence, 0, 4);
@@ -112,17 +111,20 @@ typedef struct aotx_text_runtime_v1 {
 
     /* Apply the model's own message format, with the opening of an answer behind it, and tokenize
      * the whole. Special tokens come from the format alone, never out of message text. [hot]
-     * messages  in,  [messages_count >= 1]
-     * tokens    out, i32 [tokens_capacity]; written only on success
+     *
+     * messages      in,  [messages_count >= 1]
+     * tokens        out, i32 [tokens_capacity]; written only on success
      * tokens_count  out: tokens written; on -5 the number needed, or 0 when the prompt exceeds
-     * prompt_bytes_max -1 null or empty input, or a role or kind out of range; -3 a part kind or
-     * message order that the format does not take; -5 too long. */
+     *               prompt_bytes_max
+     *
+     * -1 null or empty input, or a role or kind out of range; -3 a part kind or message order that
+     * the format does not take; -5 too long. */
     int (*render)(void* self, const aotx_text_message* messages, uint32_t messages_count,
                   int32_t* tokens, uint32_t tokens_capacity, uint32_t* tokens_count);
 
     /* Tokenize plain text. parse_special 0 or 1: whether the text of special tokens becomes those
-     * tokens; add_start 0 or 1: begin as the file says a text begins. Same results as render. [hot]
-     */
+     * tokens; add_start 0 or 1: begin as the file says a text begins. Same results as render.
+     * [hot] */
     int (*tokenize)(void* self, const uint8_t* text, uint32_t text_bytes, uint32_t parse_special,
                     uint32_t add_start, int32_t* tokens, uint32_t tokens_capacity,
                     uint32_t* tokens_count);
