@@ -97,6 +97,8 @@ public:
                              uint32_t capacity, uint32_t* count) const noexcept;
 
 private:
+    bool begins_with_start(const TextInput& input, TokenizerScratchMemory* scratch) const noexcept;
+
     std::unique_ptr<TokenizerTables> tables_;
 };
 
