@@ -67,6 +67,13 @@ typedef enum frt_status {
  * it, CUDA when it was built in and a device answers, else the CPU. */
 frt_ctx frt_ctx_create(void);
 
+/* A context on one backend, "cpu" or "cuda", whatever the environment says. NULL: not built in, or
+ * no device. Added by this implementation. [setup] [allocates] */
+frt_ctx frt_ctx_create_on(const char* backend);
+
+/* "cpu" or "cuda"; "" without a context. Added by this implementation. [hot] */
+const char* frt_ctx_backend(frt_ctx ctx);
+
 /* Waits for the work of the streams that the context made, then frees everything that it owns.
  * Wrapped streams, wrapped memory and adopted graphs are left alone. NULL is allowed. [setup] */
 void frt_ctx_destroy(frt_ctx ctx);
@@ -78,6 +85,14 @@ int frt_ctx_stream(frt_ctx ctx, int priority);
 /* Enter a stream that someone else owns; returns its ID. native NULL is the default stream.
  * Must not run while another thread replays in this context. */
 int frt_ctx_wrap_stream(frt_ctx ctx, void* native);
+
+/* The backend's handle of a stream, for export; NULL when it is the default stream or unknown.
+ * Added by this implementation. [hot] */
+void* frt_ctx_native_stream(frt_ctx ctx, int stream_id);
+
+/* Wait until everything enqueued on the stream is done. -1, or -5 when that work failed. Added by
+ * this implementation. */
+int frt_stream_sync(frt_ctx ctx, int stream_id);
 
 /* ---- events ---- */
 
@@ -112,6 +127,13 @@ const char* frt_buffer_name(frt_buffer buffer);
 int frt_buffer_copy(frt_ctx ctx, frt_buffer destination, size_t destination_offset,
                     frt_buffer source, size_t source_offset, size_t bytes, int stream_id);
 
+/* Copy between a buffer and host memory, in stream order; done when the call returns. -1 null, out
+ * of range or unknown stream; -5 backend. Added by this implementation. [hot] */
+int frt_buffer_write(frt_ctx ctx, frt_buffer destination, size_t offset, const void* host,
+                     size_t bytes, int stream_id);
+int frt_buffer_read(frt_ctx ctx, frt_buffer source, size_t offset, void* host, size_t bytes,
+                    int stream_id);
+
 /* ---- graphs: a table of executables under exact keys ---- */
 
 /* An empty table. variants_max 0 is unbounded; otherwise inserting above it drops the variant
@@ -130,6 +152,9 @@ int frt_graph_adopt(frt_graph graph, frt_shape_key key, void* executable);
 
 /* Remember which buffer serves a name; the last call wins. Bookkeeping only. -1 null. [warm] */
 int frt_graph_bind(frt_graph graph, const char* port, frt_buffer buffer);
+
+/* The buffer that was bound to a name, or NULL. Added by this implementation. [warm] */
+frt_buffer frt_graph_bound(frt_graph graph, const char* port);
 
 /* Enqueue the variant of this key and mark it most recent. -2 no such key, said before the stream
  * is looked at; -1 null or unknown stream; -5 launch failed. [hot] [no allocation] */
@@ -154,7 +179,9 @@ void frt_plan_destroy(frt_plan plan);
 /* Append a node; returns its index, or -1. key may be FRT_KEY_INHERIT. [setup] */
 int frt_plan_add(frt_plan plan, frt_graph graph, frt_shape_key key, int stream_id);
 
-/* node runs after dependency. -1 when either is out of range or both are the same. [setup] */
+/* node runs after dependency. -1 when either is out of range or dependency is not earlier: nodes
+ * are enqueued in the order of their addition, so a later one cannot be waited for. [setup]
+ * [allocates] */
 int frt_plan_after(frt_plan plan, int node, int dependency);
 
 /* Enqueue every node in the order of their addition; the first failure is returned. [hot] */

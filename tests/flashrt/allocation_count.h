@@ -1,0 +1,13 @@
+// Purpose:  count the heap calls of the calling thread, whichever library makes them.
+// Owns:     nothing.
+// Thread:   counts are per thread.
+// Lifetime: the program.
+#pragma once
+
+#include <cstdint>
+
+// Calls of malloc, calloc, realloc, aligned_alloc, posix_memalign and free since the thread began.
+uint64_t allocation_calls();
+
+// false under a sanitizer, which brings its own allocator: there nothing is counted.
+bool allocation_calls_counted();
