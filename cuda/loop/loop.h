@@ -31,6 +31,7 @@ struct LoopConfig {
     uint32_t execution_slots = 16;       // 1..256; capped by the runtime's sequences_max
     uint32_t request_seconds_max = 300;  // 1..86400, queueing included, then 504
     uint32_t upload_seconds_max = 120;   // 1..86400
+    uint32_t prompts_max = 0;            // requests that have not ended; 0: as many as requests_max
     uint32_t grant_active_requests_max = 128;  // ceiling of a grant's active requests
     uint32_t spin_us = 20;                     // 0..1000, busy wait before a loop thread sleeps
     uint64_t epoch = 0;                        // of this activation; not 0
@@ -47,7 +48,8 @@ struct LoopBudgetLine {
 
 constexpr uint32_t kLoopBudgetLinesMax = 24;
 
-// Memory that loop_open will take, counted before anything is taken; their sum is total_bytes.
+// Memory of the device, counted before anything is taken; the lines' sum is total_bytes. loop_open
+// takes all of it but the line "model runtimes", which the runtimes took when they were opened.
 struct LoopBudget {
     LoopBudgetLine lines[kLoopBudgetLinesMax];
     uint32_t lines_count;
@@ -69,8 +71,8 @@ struct LoopTelemetry {
 
 struct Loop;
 
-// Count the memory of a configuration. AOTX_ERR_RANGE: a value out of range, *reason names it
-// (static text).
+// Count the memory of a configuration. AOTX_ERR_RANGE: a value out of range; AOTX_ERR_RUNTIME: a
+// model's runtime offers neither level. *reason names what (static text).
 [[nodiscard]] int loop_budget(const LoopConfig& config, LoopBudget* budget,
                               const char** reason) noexcept;
 
@@ -83,7 +85,8 @@ struct Loop;
 // Start the loop's threads. [main thread, once, after open]
 [[nodiscard]] int loop_start(Loop* loop) noexcept;
 
-// Stop admitting, end what runs, join the threads. [main thread, once, after start]
+// Stop admitting, end what runs with 503, answer what was posted, join the threads. A model step
+// that is being computed is waited for. Replies may still be taken afterwards. [main thread, once]
 void loop_stop(Loop* loop) noexcept;
 
 // Free everything. [main thread, after stop or a failed start]
@@ -105,7 +108,8 @@ uint32_t loop_take_replies(Loop* loop, uint32_t* mailbox_indices, uint32_t capac
 int loop_reply_fd(const Loop* loop) noexcept;
 
 // The broker is about to sleep on loop_reply_fd: true when it may, false when replies are already
-// there. Afterwards the broker calls loop_broker_awake. [broker thread]
+// there. After true, the broker sleeps, then calls loop_broker_awake, which also reads the eventfd
+// empty. The device rings once for each parking, after the last reply of a burst. [broker thread]
 [[nodiscard]] bool loop_broker_park(Loop* loop) noexcept;
 void loop_broker_awake(Loop* loop) noexcept;
 
