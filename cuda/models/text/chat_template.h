@@ -73,6 +73,8 @@ public:
                              TextReason* reason) const noexcept;
 
 private:
+    int probe(Tokenizer* tokenizer, TextReason* reason) noexcept;
+
     std::unique_ptr<ChatProgram> program_;
 };
 
