@@ -45,6 +45,9 @@ std::string read_input(size_t bytes_max);
 std::string read_source(const std::string& path, size_t bytes_max);
 
 // The commands, each in the file of its name.
+void add_chat_command(CLI::App& app, Context& context);
+void add_request_commands(CLI::App& app, Context& context);
+void add_service_commands(CLI::App& app, Context& context);
 void add_token_command(CLI::App& app, Context& context);
 void add_grants_command(CLI::App& app, Context& context);
 void add_packet_command(CLI::App& app, Context& context);

@@ -33,6 +33,9 @@ void add_commands(CLI::App& app, Context& context)
     //    add_chat_command(app, context);
     //    add_request_commands(app, context);
     //    add_service_commands(app, context);
+    add_chat_command(app, context);
+    add_request_commands(app, context);
+    add_service_commands(app, context);
     add_token_command(app, context);
     add_grants_command(app, context);
     add_packet_command(app, context);
