@@ -3,6 +3,8 @@
 // Owns:     nothing.
 // Thread:   any, one scratch each.
 // Lifetime: one rendering.
+#include <ctime>
+
 #include "aotx/packet.h"
 #include "aotx/status.h"
 #include "chat_value.h"
@@ -193,11 +195,13 @@ bool Evaluator::bind_globals() noexcept
         items[i] = chat_integer(i);
         items[i].kind = ChatKind::kMessage;
     }
+    ChatValue date;  // only so that it is defined; calls never look it up
+    date.kind = ChatKind::kFunction;
     return bind(kNameMessages, chat_items(ChatKind::kList, items, c_.messages_count)) &&
            bind(kNameBosToken, chat_string(p_.bos_text, kTextMarkFormat)) &&
            bind(kNameEosToken, chat_string(p_.eos_text, kTextMarkFormat)) &&
            bind(kNameAddGenerationPrompt, chat_bool(true)) && bind(kNameTools, chat_null()) &&
-           bind(kNameDocuments, chat_null());
+           bind(kNameDocuments, chat_null()) && bind(kNameDate, date);
 }
 
 // Append to the result.
@@ -887,6 +891,13 @@ bool Evaluator::evaluate_call(const ChatNode& node, ChatValue* value) noexcept
             return evaluate_range(arguments, value);
         case ChatFunction::kDict:
             return evaluate_dict_call(arguments, value);
+        case ChatFunction::kDate: {
+            if (arguments.count != 1 || !arguments.values[0].is(ChatKind::kString)) {
+                return c_.fail_type("strftime_now");
+            }
+            const int64_t now = s_->date_seconds != 0 ? s_->date_seconds : time(nullptr);
+            return chat_date(&c_, now, arguments.values[0].view(), value);
+        }
     }
     return c_.fail_type("a function");
 }

@@ -392,6 +392,24 @@ bool to_integer(ChatContext* context, const ChatValue& object, ChatValue* value)
     return true;
 }
 
+// A test called by its name, as select, reject and their kin do.
+bool test_by_name(ChatContext* context, const ChatArguments& arguments, uint32_t first,
+                  const ChatValue& item, bool* holds) noexcept
+{
+    if (arguments.count <= first) {
+        *holds = chat_truth(item);
+        return true;
+    }
+    const ChatValue& name = arguments.values[first];
+    const uint32_t test = name.is(ChatKind::kString) ? chat_test_find(name.view()) : 0;
+    if (test == 0) {
+        return context->fail_type("a test by name");
+    }
+    const ChatValue argument =
+        arguments.count > first + 1 ? arguments.values[first + 1] : ChatValue{};
+    return chat_test(context, static_cast<ChatTest>(test), item, argument, holds);
+}
+
 // selectattr(name), selectattr(name, test), selectattr(name, test, argument).
 bool select_by(ChatContext* context, const ChatValue& object, const ChatArguments& arguments,
                bool keep, ChatValue* value) noexcept
@@ -403,9 +421,6 @@ bool select_by(ChatContext* context, const ChatValue& object, const ChatArgument
     if (arguments.count < 1 || !arguments.values[0].is(ChatKind::kString)) {
         return context->fail_type("selectattr");
     }
-    const std::string_view test = arguments.count > 1 && arguments.values[1].is(ChatKind::kString)
-                                      ? arguments.values[1].view()
-                                      : std::string_view();
     ChatValue* const items =
         static_cast<ChatValue*>(context->arena.take(uint64_t{list.count} * sizeof(ChatValue)));
     if (items == nullptr) {
@@ -417,19 +432,156 @@ bool select_by(ChatContext* context, const ChatValue& object, const ChatArgument
         if (!chat_member(context, list.items[i], arguments.values[0].view(), &member)) {
             return false;
         }
-        bool holds = chat_truth(member);
-        if (test == "defined") {
-            holds = !member.is(ChatKind::kUndefined);
-        } else if (test == "equalto" || test == "eq" || test == "==") {
-            holds = arguments.count > 2 && chat_equal(*context, member, arguments.values[2]);
-        } else if (!test.empty()) {
-            return context->fail_type("selectattr");
+        bool holds = false;
+        if (!test_by_name(context, arguments, 1, member, &holds)) {
+            return false;
         }
         if (holds == keep) {
             items[count++] = list.items[i];
         }
     }
     *value = chat_items(ChatKind::kList, items, count);
+    return true;
+}
+
+// select(test, argument) and reject.
+bool select(ChatContext* context, const ChatValue& object, const ChatArguments& arguments,
+            bool keep, ChatValue* value) noexcept
+{
+    ChatValue list;
+    if (!chat_iterate(context, object, &list)) {
+        return false;
+    }
+    ChatValue* const items =
+        static_cast<ChatValue*>(context->arena.take(uint64_t{list.count} * sizeof(ChatValue)));
+    if (items == nullptr) {
+        return context->full();
+    }
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < list.count; i++) {
+        bool holds = false;
+        if (!test_by_name(context, arguments, 0, list.items[i], &holds)) {
+            return false;
+        }
+        if (holds == keep) {
+            items[count++] = list.items[i];
+        }
+    }
+    *value = chat_items(ChatKind::kList, items, count);
+    return true;
+}
+
+// map(attribute=name) and map(filter).
+bool map(ChatContext* context, const ChatValue& object, const ChatArguments& arguments,
+         ChatValue* value) noexcept
+{
+    ChatValue list;
+    if (!chat_iterate(context, object, &list)) {
+        return false;
+    }
+    if (arguments.count != 1 || !arguments.values[0].is(ChatKind::kString)) {
+        return context->fail_type("map");
+    }
+    const std::string_view name = arguments.values[0].view();
+    const uint32_t filter = arguments.names[0] == kNameNone ? chat_filter_find(name) : 0;
+    const bool member = arguments.names[0] != kNameNone &&
+                        context->program.names[arguments.names[0]] == "attribute";
+    if (!member && (filter == 0 || static_cast<ChatFilter>(filter) == ChatFilter::kMap)) {
+        return context->fail_type("map");
+    }
+    ChatValue* const items =
+        static_cast<ChatValue*>(context->arena.take(uint64_t{list.count} * sizeof(ChatValue)));
+    if (items == nullptr) {
+        return context->full();
+    }
+    for (uint32_t i = 0; i < list.count; i++) {
+        const bool good = member ? chat_member(context, list.items[i], name, &items[i])
+                                 : chat_filter(context, static_cast<ChatFilter>(filter),
+                                               list.items[i], ChatArguments{}, &items[i]);
+        if (!good) {
+            return false;
+        }
+    }
+    *value = chat_items(ChatKind::kList, items, list.count);
+    return true;
+}
+
+// Keys without regard to case, as the language's dictsort.
+bool key_before(const ChatValue& left, const ChatValue& right) noexcept
+{
+    const uint32_t shorter = left.count < right.count ? left.count : right.count;
+    for (uint32_t i = 0; i < shorter; i++) {
+        const uint8_t a = static_cast<uint8_t>(to_lower(left.text[i]));
+        const uint8_t b = static_cast<uint8_t>(to_lower(right.text[i]));
+        if (a != b) {
+            return a < b;
+        }
+    }
+    return left.count < right.count;
+}
+
+bool sort_pairs(ChatContext* context, const ChatValue& object, ChatValue* value) noexcept
+{
+    if (!list_pairs(context, ChatMethod::kItems, object, value)) {
+        return false;
+    }
+    ChatValue* const items = const_cast<ChatValue*>(value->items);
+    for (uint32_t i = 0; i < value->count; i++) {
+        if (!items[i].items[0].is(ChatKind::kString)) {
+            return context->fail_type("dictsort");
+        }
+        const ChatValue pair = items[i];
+        uint32_t at = i;
+        while (at > 0 && key_before(pair.items[0], items[at - 1].items[0])) {
+            items[at] = items[at - 1];
+            at--;
+        }
+        items[at] = pair;
+    }
+    return true;
+}
+
+// Blanks before every line that holds something; before the first one only when told to.
+bool indent(ChatContext* context, const ChatValue& text, const ChatArguments& arguments,
+            ChatValue* value) noexcept
+{
+    int64_t width = 4;
+    bool first = false;
+    for (uint32_t i = 0; i < arguments.count; i++) {
+        const std::string_view name = context->program.names[arguments.names[i]];
+        if (name == "first" || (name.empty() && i == 1)) {
+            first = chat_truth(arguments.values[i]);
+        } else if (name == "width" || (name.empty() && i == 0)) {
+            width = arguments.values[i].is(ChatKind::kInteger) ? arguments.values[i].integer : -1;
+        } else {
+            return context->fail_type("indent");
+        }
+    }
+    if (width < 0 || width > 64) {
+        return context->fail_type("indent");
+    }
+    uint64_t lines = 1;
+    for (const char byte : text.view()) {
+        lines += byte == '\n' ? 1 : 0;
+    }
+    char* out = nullptr;
+    uint8_t* marks = nullptr;
+    const uint64_t bytes_max = text.count + lines * static_cast<uint64_t>(width);
+    if (!context->new_string(bytes_max, &out, &marks, value)) {
+        return false;
+    }
+    uint32_t written = 0;
+    for (uint32_t i = 0; i < text.count; i++) {
+        const bool line_start = i == 0 ? first : text.text[i - 1] == '\n';
+        const bool blank_line = text.text[i] == '\n' && i != 0;
+        for (int64_t j = 0; j < width && line_start && !blank_line; j++) {
+            out[written] = ' ';
+            marks[written++] = kTextMarkFormat;
+        }
+        out[written] = text.text[i];
+        marks[written++] = text.mark_at(i);
+    }
+    value->count = written;
     return true;
 }
 
@@ -631,6 +783,8 @@ bool text_filter(ChatContext* context, ChatFilter filter, const ChatValue& objec
             return change_case(context, text, Case::kTitle, value);
         case ChatFilter::kReplace:
             return replace(context, text, arguments, value);
+        case ChatFilter::kIndent:
+            return indent(context, text, arguments, value);
         default:
             *value = text;
             return true;
@@ -701,6 +855,14 @@ bool chat_filter(ChatContext* context, ChatFilter filter, const ChatValue& objec
             return select_by(context, object, arguments, true, value);
         case ChatFilter::kRejectBy:
             return select_by(context, object, arguments, false, value);
+        case ChatFilter::kSelect:
+            return select(context, object, arguments, true, value);
+        case ChatFilter::kReject:
+            return select(context, object, arguments, false, value);
+        case ChatFilter::kMap:
+            return map(context, object, arguments, value);
+        case ChatFilter::kSortPairs:
+            return sort_pairs(context, object, value);
         default:
             return text_filter(context, filter, object, arguments, value);
     }

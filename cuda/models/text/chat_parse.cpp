@@ -50,7 +50,8 @@ constexpr uint32_t id_of(ChatCompare compare) noexcept
 constexpr NamedId kFunctions[] = {{"raise_exception", id_of(ChatFunction::kRaise)},
                                   {"namespace", id_of(ChatFunction::kNamespace)},
                                   {"range", id_of(ChatFunction::kRange)},
-                                  {"dict", id_of(ChatFunction::kDict)}};
+                                  {"dict", id_of(ChatFunction::kDict)},
+                                  {"strftime_now", id_of(ChatFunction::kDate)}};
 
 constexpr NamedId kMethods[] = {{"strip", id_of(ChatMethod::kStrip)},
                                 {"lstrip", id_of(ChatMethod::kStripLeft)},
@@ -70,18 +71,33 @@ constexpr NamedId kMethods[] = {{"strip", id_of(ChatMethod::kStrip)},
                                 {"keys", id_of(ChatMethod::kKeys)},
                                 {"values", id_of(ChatMethod::kValues)}};
 
-constexpr NamedId kFilters[] = {
-    {"trim", id_of(ChatFilter::kTrim)},           {"default", id_of(ChatFilter::kDefault)},
-    {"d", id_of(ChatFilter::kDefault)},           {"length", id_of(ChatFilter::kLength)},
-    {"count", id_of(ChatFilter::kLength)},        {"tojson", id_of(ChatFilter::kToJson)},
-    {"string", id_of(ChatFilter::kString)},       {"upper", id_of(ChatFilter::kUpper)},
-    {"lower", id_of(ChatFilter::kLower)},         {"capitalize", id_of(ChatFilter::kCapitalize)},
-    {"title", id_of(ChatFilter::kTitle)},         {"replace", id_of(ChatFilter::kReplace)},
-    {"first", id_of(ChatFilter::kFirst)},         {"last", id_of(ChatFilter::kLast)},
-    {"join", id_of(ChatFilter::kJoin)},           {"list", id_of(ChatFilter::kList)},
-    {"int", id_of(ChatFilter::kInteger)},         {"safe", id_of(ChatFilter::kSafe)},
-    {"items", id_of(ChatFilter::kItems)},         {"reverse", id_of(ChatFilter::kReverse)},
-    {"selectattr", id_of(ChatFilter::kSelectBy)}, {"rejectattr", id_of(ChatFilter::kRejectBy)}};
+constexpr NamedId kFilters[] = {{"trim", id_of(ChatFilter::kTrim)},
+                                {"default", id_of(ChatFilter::kDefault)},
+                                {"d", id_of(ChatFilter::kDefault)},
+                                {"length", id_of(ChatFilter::kLength)},
+                                {"count", id_of(ChatFilter::kLength)},
+                                {"tojson", id_of(ChatFilter::kToJson)},
+                                {"string", id_of(ChatFilter::kString)},
+                                {"upper", id_of(ChatFilter::kUpper)},
+                                {"lower", id_of(ChatFilter::kLower)},
+                                {"capitalize", id_of(ChatFilter::kCapitalize)},
+                                {"title", id_of(ChatFilter::kTitle)},
+                                {"replace", id_of(ChatFilter::kReplace)},
+                                {"first", id_of(ChatFilter::kFirst)},
+                                {"last", id_of(ChatFilter::kLast)},
+                                {"join", id_of(ChatFilter::kJoin)},
+                                {"list", id_of(ChatFilter::kList)},
+                                {"int", id_of(ChatFilter::kInteger)},
+                                {"safe", id_of(ChatFilter::kSafe)},
+                                {"items", id_of(ChatFilter::kItems)},
+                                {"reverse", id_of(ChatFilter::kReverse)},
+                                {"selectattr", id_of(ChatFilter::kSelectBy)},
+                                {"rejectattr", id_of(ChatFilter::kRejectBy)},
+                                {"select", id_of(ChatFilter::kSelect)},
+                                {"reject", id_of(ChatFilter::kReject)},
+                                {"map", id_of(ChatFilter::kMap)},
+                                {"dictsort", id_of(ChatFilter::kSortPairs)},
+                                {"indent", id_of(ChatFilter::kIndent)}};
 
 constexpr NamedId kTests[] = {{"defined", id_of(ChatTest::kDefined)},
                               {"undefined", id_of(ChatTest::kUndefined)},
@@ -118,7 +134,7 @@ constexpr const char* kOwnNames[] = {
     "",         "messages",  "bos_token", "eos_token", "add_generation_prompt",
     "tools",    "documents", "loop",      "role",      "content",
     "index",    "index0",    "first",     "last",      "length",
-    "revindex", "revindex0", "previtem",  "nextitem"};
+    "revindex", "revindex0", "previtem",  "nextitem",  "strftime_now"};
 static_assert(std::size(kOwnNames) == kNameOwnCount);
 
 bool is_name_start(char byte) noexcept
@@ -304,6 +320,7 @@ private:
     uint32_t parse_multiply() noexcept;
     uint32_t parse_unary(bool with_filter) noexcept;
     uint32_t parse_primary() noexcept;
+    uint32_t parse_group() noexcept;
     uint32_t parse_constant() noexcept;
     uint32_t parse_string() noexcept;
     uint32_t parse_integer() noexcept;
@@ -1027,6 +1044,24 @@ uint32_t Parser::parse_dict() noexcept
     return add(ChatOp::kDict, chain.head);
 }
 
+// Behind "(": an expression in brackets, or a tuple, which is as good as a list here.
+uint32_t Parser::parse_group() noexcept
+{
+    Chain chain;
+    bool tuple = false;
+    uint32_t node = kNoNode;
+    while (!failed() && !is(")")) {
+        node = parse_expression();
+        append(&chain, add(ChatOp::kArgument, 0, node));
+        if (!is(")")) {
+            expect(",");
+            tuple = true;
+        }
+    }
+    expect(")");
+    return tuple || node == kNoNode ? add(ChatOp::kList, chain.head) : node;
+}
+
 uint32_t Parser::parse_primary() noexcept
 {
     if (token_.kind == Lex::kString) {
@@ -1045,12 +1080,7 @@ uint32_t Parser::parse_primary() noexcept
         return parse_dict();
     }
     if (accept("(")) {
-        const uint32_t node = parse_expression();
-        if (is(",")) {
-            return unsupported("a tuple", "is not supported, line");
-        }
-        expect(")");
-        return node;
+        return parse_group();
     }
     return refuse("an expression", "is missing at line");
 }
@@ -1230,6 +1260,15 @@ void Parser::check_invocations() noexcept
 }
 
 }  // namespace
+
+uint32_t chat_test_find(std::string_view name) noexcept
+{
+    return find_id(kTests, name);
+}
+uint32_t chat_filter_find(std::string_view name) noexcept
+{
+    return find_id(kFilters, name);
+}
 
 int chat_compile(ChatProgram* program, TextReason* reason) noexcept
 {

@@ -76,7 +76,7 @@ enum class ChatCompare : uint32_t {
     kNotIn = 8
 };
 
-enum class ChatFunction : uint32_t { kRaise = 1, kNamespace = 2, kRange = 3, kDict = 4 };
+enum class ChatFunction : uint32_t { kRaise = 1, kNamespace = 2, kRange = 3, kDict = 4, kDate = 5 };
 
 enum class ChatMethod : uint32_t {
     kStrip = 1,
@@ -118,7 +118,12 @@ enum class ChatFilter : uint32_t {
     kItems = 17,
     kReverse = 18,
     kSelectBy = 19,
-    kRejectBy = 20
+    kRejectBy = 20,
+    kSelect = 21,
+    kReject = 22,
+    kMap = 23,
+    kSortPairs = 24,
+    kIndent = 25
 };
 
 enum class ChatTest : uint32_t {
@@ -176,7 +181,8 @@ enum ChatName : uint32_t {
     kNameReverseIndex0 = 16,
     kNamePreviousItem = 17,
     kNameNextItem = 18,
-    kNameOwnCount = 19
+    kNameDate = 19,
+    kNameOwnCount = 20
 };
 
 struct ChatProgram {
@@ -198,9 +204,14 @@ struct ChatProgram {
 // Compile. program->source is set; everything else is filled. Results as ChatTemplate::open.
 [[nodiscard]] int chat_compile(ChatProgram* program, TextReason* reason) noexcept;
 
+// The test or filter of a name, or 0.
+uint32_t chat_test_find(std::string_view name) noexcept;
+uint32_t chat_filter_find(std::string_view name) noexcept;
+
 // Memory of one rendering. N is prompt_bytes_max.
 struct ChatScratchMemory {
     uint32_t prompt_bytes_max = 0;
+    int64_t date_seconds = 0;  // what strftime_now tells; 0: the clock
     uint64_t allocation_bytes = 0;
     std::unique_ptr<uint8_t[]> block;
     char* text = nullptr;      // [N]

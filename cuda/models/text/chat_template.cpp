@@ -91,6 +91,11 @@ uint64_t ChatScratch::allocation_bytes() const noexcept
     return memory_ == nullptr ? 0 : memory_->allocation_bytes;
 }
 
+void ChatScratch::set_date(int64_t seconds) noexcept
+{
+    memory_->date_seconds = seconds;
+}
+
 ChatTemplate::ChatTemplate() noexcept = default;
 ChatTemplate::~ChatTemplate() = default;
 

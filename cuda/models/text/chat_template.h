@@ -37,6 +37,8 @@ public:
     // AOTX_ERR_SYSTEM: no memory.
     [[nodiscard]] int open(uint32_t prompt_bytes_max) noexcept;
     uint64_t allocation_bytes() const noexcept;
+    // The moment that formats which tell the date believe in, seconds since 1970; 0: the clock.
+    void set_date(int64_t seconds) noexcept;
 
 private:
     friend class ChatTemplate;

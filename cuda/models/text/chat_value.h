@@ -24,7 +24,8 @@ enum class ChatKind : uint8_t {
     kMessage = 7,    // integer: its number
     kNamespace = 8,  // space
     kLoop = 9,       // loop
-    kMacro = 10      // integer: its node
+    kMacro = 10,     // integer: its node
+    kFunction = 11
 };
 
 struct ChatSpace;
@@ -184,6 +185,9 @@ bool chat_test(ChatContext* context, ChatTest test, const ChatValue& object,
                const ChatValue& argument, bool* holds) noexcept;
 bool chat_to_json(ChatContext* context, const ChatValue& value, int32_t indent,
                   ChatValue* text) noexcept;
+// The date of `seconds` since 1970, UTC. Fields: %Y %y %m %d %e %B %b %A %a %H %I %M %S %p %j.
+bool chat_date(ChatContext* context, int64_t seconds, std::string_view format,
+               ChatValue* text) noexcept;
 // A list to walk over: list, keys of a dict, characters of a string.
 bool chat_iterate(ChatContext* context, const ChatValue& value, ChatValue* list) noexcept;
 // Keys and values in turn of a dict or message.

@@ -553,7 +553,6 @@ int GgufFile::open(const char* path, TextReason* reason) noexcept
 int GgufFile::open_memory(const uint8_t* data, uint64_t bytes, TextReason* reason) noexcept
 {
     AOTX_TEXT_CHECK(data_ == nullptr);
-    AOTX_TEXT_CHECK(reinterpret_cast<uintptr_t>(data) % 8 == 0);
     Parser parser = {data, data, data + bytes, reason};
     const int result = read_head(&parser);
     if (result != AOTX_OK) {

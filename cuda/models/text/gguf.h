@@ -79,7 +79,7 @@ GgufBlock gguf_block(GgufTensorType type) noexcept;
 const char* gguf_tensor_type_name(GgufTensorType type) noexcept;
 
 // One tensor. dims[0] is the contiguous one (a row); unused dims are 1; their product fits 63 bits.
-// data holds `bytes` bytes inside the mapping and is aligned to the file's alignment.
+// data holds `bytes` bytes inside the mapping and, in a mapped file, is aligned as the file says.
 struct GgufTensor {
     std::string_view name;
     GgufTensorType type;
@@ -124,7 +124,7 @@ public:
     // fault, reason names the field. The object stays closed on failure.
     [[nodiscard]] int open(const char* path, TextReason* reason) noexcept;
 
-    // The same over bytes that the caller keeps alive. data is aligned to 8 bytes.
+    // The same over bytes that the caller keeps alive. Tensor data are aligned as far as data is.
     [[nodiscard]] int open_memory(const uint8_t* data, uint64_t bytes, TextReason* reason) noexcept;
 
     void close() noexcept;
