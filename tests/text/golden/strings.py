@@ -12,7 +12,7 @@ import struct
 import sys
 import unicodedata
 
-COUNT = 12000
+COUNT = 10500
 PARSE_SPECIAL = 1
 ADD_START = 2
 
