@@ -8,10 +8,8 @@
 
 #include "aotx/status.h"
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 constexpr char kAlphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 constexpr uint8_t kNoDigit = 255;

@@ -7,8 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace aotx
-{
+namespace aotx {
 
 // Characters that encode bytes_count bytes.
 constexpr size_t base64_characters(size_t bytes_count) noexcept

@@ -7,8 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-namespace aotx
-{
+namespace aotx {
 
 // Say what was wrong in one line on standard error and stop the process.
 [[noreturn]] inline void check_failed(const char* condition, const char* file, int line) noexcept

@@ -8,8 +8,7 @@
 
 #include <cstdint>
 
-namespace aotx
-{
+namespace aotx {
 
 constexpr uint64_t kSecondNs = 1000000000;
 constexpr uint64_t kMillisecondNs = 1000000;

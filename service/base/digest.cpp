@@ -18,8 +18,7 @@
 #include "service/base/check.h"
 #include "service/base/fd.h"
 
-namespace aotx
-{
+namespace aotx {
 
 void sha256(const void* bytes, size_t bytes_count, uint8_t* digest) noexcept
 {

@@ -7,8 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace aotx
-{
+namespace aotx {
 
 constexpr size_t kSha256Bytes = 32;
 

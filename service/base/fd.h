@@ -6,11 +6,9 @@
 
 #include <unistd.h>
 
-namespace aotx
-{
+namespace aotx {
 
-class Fd
-{
+class Fd {
 public:
     Fd() noexcept = default;
     explicit Fd(int descriptor) noexcept : descriptor_(descriptor) {}

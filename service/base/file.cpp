@@ -14,10 +14,8 @@
 #include "aotx/status.h"
 #include "service/base/fd.h"
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 int read_checked(const char* path, size_t bytes_max, bool is_private, std::string* text) noexcept
 {

@@ -8,8 +8,7 @@
 #include <string>
 #include <string_view>
 
-namespace aotx
-{
+namespace aotx {
 
 // Read a whole regular file of at most bytes_max bytes. AOTX_ERR_NOT_FOUND: there is none;
 // AOTX_ERR_LENGTH: it is larger; AOTX_ERR_SYSTEM: anything else, errno says why (EINVAL for what is

@@ -10,10 +10,8 @@
 #include <cstdarg>
 #include <cstdio>
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 constexpr size_t kLineBytesMax = 1024;
 const char* program_name = "aotx";

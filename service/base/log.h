@@ -6,8 +6,7 @@
 
 #include <cstdint>
 
-namespace aotx
-{
+namespace aotx {
 
 enum class LogLevel : uint32_t { Debug = 0, Info = 1, Warning = 2, Error = 3 };
 

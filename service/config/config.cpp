@@ -24,10 +24,8 @@
 #define TOML_ENABLE_FORMATTERS 0
 #include <toml++/toml.h>
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 // Where a value stands, for its error.
 struct Place {

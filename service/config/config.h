@@ -11,8 +11,7 @@
 #include <string_view>
 #include <vector>
 
-namespace aotx
-{
+namespace aotx {
 
 constexpr size_t kConfigBytesMax = 1 << 20;
 constexpr size_t kSocketPathBytesMax = 107;  // of sockaddr_un, without its terminator
@@ -30,12 +29,14 @@ struct DeviceConfig {
     uint32_t mailboxes = 128;
     uint32_t principals = 256;
     uint32_t requests = 128;
+    uint32_t prompts = 0;
     uint32_t output_bytes = 65536;
     uint32_t prompt_bytes = 65408;
     uint32_t execution_slots = 16;
     uint32_t active_requests = 128;
     uint32_t request_seconds = 300;
     uint32_t upload_seconds = 120;
+    uint32_t stop_seconds = 10;
     uint32_t spin_us = 20;
 };
 

@@ -11,10 +11,8 @@
 #include "aotx/handle.h"
 #include "aotx/status.h"
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 bool is_letter_or_digit(char character) noexcept
 {

@@ -9,8 +9,7 @@
 
 #include "service/config/table.h"
 
-namespace aotx
-{
+namespace aotx {
 
 // Judge a text against its form; a Path (or a Library with a slash) that is relative becomes
 // absolute under directory, which ends with or without a slash. Returns null, or why it is refused

@@ -7,10 +7,8 @@
 #include "service/config/config.h"
 #include "service/config/table.h"
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 // A basic string of TOML is also a string of JSON as long as control bytes are written as \u.
 std::string quoted(const std::string& text)

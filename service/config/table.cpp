@@ -4,10 +4,8 @@
 // Lifetime: static.
 #include "service/config/table.h"
 
-namespace aotx
-{
-namespace
-{
+namespace aotx {
+namespace {
 
 constexpr uint64_t kPathCharactersMax = 4000;
 constexpr uint64_t kKibibyte = 1024;
@@ -60,11 +58,14 @@ const ConfigKey<D> kDeviceKeys[] = {
     number("principals", &D::principals, 1, 65536, "Entries of the grant table."),
     number("requests", &D::requests, 1, 65536,
            "Entries of the request table, running and retained results together."),
+    number("prompts", &D::prompts, 0, 65536,
+           "Requests of these that may be waiting or running; 0 for all of them. Each takes "
+           "`prompt_bytes`."),
     number("output_bytes", &D::output_bytes, 256, kMebibyte,
            "Bytes of output that one request can produce; a request that reaches them ends with "
            "413."),
     number("prompt_bytes", &D::prompt_bytes, 256, 65408,
-           "Bytes of a submission that are kept for each request."),
+           "Bytes of a submission that are kept until its request has ended."),
     number("execution_slots", &D::execution_slots, 1, 256,
            "Requests that run at the same time; a runtime that takes fewer sequences lowers it."),
     number("active_requests", &D::active_requests, 1, 65536,
@@ -74,6 +75,8 @@ const ConfigKey<D> kDeviceKeys[] = {
            "504."),
     number("upload_seconds", &D::upload_seconds, 1, 86400,
            "Seconds that a media upload may stay incomplete."),
+    number("stop_seconds", &D::stop_seconds, 0, 3600,
+           "Seconds that answers in progress get to end when the service is told to stop."),
     number("spin_us", &D::spin_us, 0, 1000,
            "Microseconds that a loop thread waits busily before it sleeps."),
 };

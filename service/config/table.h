@@ -13,8 +13,7 @@
 
 #include "service/config/config.h"
 
-namespace aotx
-{
+namespace aotx {
 
 // What the text of a key must look like.
 enum class TextForm : uint32_t {

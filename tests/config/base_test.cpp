@@ -13,12 +13,12 @@
 
 #include "aotx/handle.h"
 #include "aotx/status.h"
+#include "guard_page.h"
 #include "service/base/base64.h"
 #include "service/base/digest.h"
 #include "service/base/fd.h"
 #include "service/base/file.h"
 #include "service/base/log.h"
-#include "guard_page.h"
 
 using namespace aotx;
 

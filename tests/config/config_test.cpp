@@ -1,4 +1,4 @@
-// Purpose:  the configuration: defaults, ranges, every refusal with its line, printing, the document.
+// Purpose:  the configuration: defaults, ranges, refusals with their line, printing, document.
 // Owns:     nothing.
 // Thread:   main.
 // Lifetime: one run.
