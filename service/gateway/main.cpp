@@ -11,6 +11,7 @@
 
 #include "server.h"
 #include "service/base/log.h"
+#include "service/base/notify.h"
 #include "service/config/config.h"
 
 namespace {
@@ -75,6 +76,7 @@ int main(int argc, char** argv)
     running = server.get();
     signals_open();
     aotx::log_line(aotx::LogLevel::Info, "listening on %s", config.gateway.bind.c_str());
+    aotx::notify_send("READY=1");
     server->run();
     return 0;
 }
