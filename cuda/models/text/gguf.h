@@ -133,6 +133,8 @@ public:
     uint64_t bytes() const noexcept { return bytes_; }
     uint32_t version() const noexcept { return version_; }
     uint32_t alignment() const noexcept { return alignment_; }
+    // Whether data is a mapping of a file, whose pages the system can give back.
+    bool is_mapped() const noexcept { return mapped_; }
     // Memory that open took beside the mapping.
     uint64_t table_bytes() const noexcept { return table_bytes_; }
 

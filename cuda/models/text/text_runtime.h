@@ -1,0 +1,92 @@
+// Purpose:  one open GGUF text model: the verbs of the batched extension and of the plain ports.
+// Owns:     the file mapping, tokenizer, format, weights, cache, buffers and worker threads.
+// Thread:   one driver thread at a time; token_bytes from any.
+// Lifetime: open -> verbs -> close (or destruction).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "aotx/text_runtime.h"
+#include "chat_template.h"
+#include "config.h"
+#include "cuda/kernels/cpu/worker_pool.h"
+#include "forward.h"
+#include "gguf.h"
+#include "kv_cache.h"
+#include "model.h"
+#include "tokenizer.h"
+
+namespace aotx {
+
+// Codes of the verbs of a model runtime.
+enum VerbStatus : int {
+    kVerbOk = 0,
+    kVerbInvalid = -1,
+    kVerbNotFound = -2,
+    kVerbUnsupported = -3,
+    kVerbShape = -4,
+    kVerbStorage = -5,
+    kVerbBackend = -6
+};
+
+constexpr uint32_t kPromptBytesMax = 1u << 20;
+
+class TextRuntime {
+public:
+    TextRuntime() noexcept = default;
+    TextRuntime(const TextRuntime&) = delete;
+    TextRuntime& operator=(const TextRuntime&) = delete;
+
+    // Open a model. kVerbInvalid a bad configuration; kVerbNotFound a file, key or tensor that is
+    // not there; kVerbUnsupported a model that is not served; kVerbBackend no memory or threads.
+    // reason says why.
+    [[nodiscard]] int open(const char* config_json, TextReason* reason) noexcept;
+
+    const aotx_text_runtime_v1* table() const noexcept { return &table_; }
+    const aotx_text_properties& properties() const noexcept { return properties_; }
+    bool quantised() const noexcept { return !cache_.wide(); }
+    const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
+    const char* last_error() const noexcept { return reason_.text; }
+
+    // The verbs; contracts in aotx/text_runtime.h.
+    int render(const aotx_text_message* messages, uint32_t messages_count, int32_t* tokens,
+               uint32_t tokens_capacity, uint32_t* tokens_count) noexcept;
+    int tokenize(const uint8_t* text, uint32_t text_bytes, uint32_t parse_special,
+                 uint32_t add_start, int32_t* tokens, uint32_t tokens_capacity,
+                 uint32_t* tokens_count) noexcept;
+    int token_bytes(int32_t token, const uint8_t** bytes, uint32_t* bytes_count,
+                    uint32_t* flags) noexcept;
+    int sequence_open(uint32_t sequence, uint32_t tokens_max) noexcept;
+    int sequence_close(uint32_t sequence) noexcept;
+    int step(aotx_text_row* rows, uint32_t rows_count) noexcept;
+
+    // Keep words for last_error and return the code.
+    int fail(int code, const char* field, const char* what) noexcept;
+    void succeed() noexcept { reason_.text[0] = 0; }
+
+private:
+    int open_model(const TextConfig& config, TextReason* reason) noexcept;
+    int open_memory(const TextConfig& config, TextReason* reason) noexcept;
+    void fill_properties(const TextConfig& config) noexcept;
+    int check_step(const aotx_text_row* rows, uint32_t rows_count) noexcept;
+
+    GgufFile file_;
+    Tokenizer tokenizer_;
+    TokenizerScratch tokenizer_scratch_;
+    ChatTemplate format_;
+    ChatScratch chat_scratch_;
+    WorkerPool pool_;
+    Model model_;
+    KvCache cache_;
+    Forward forward_;
+    std::unique_ptr<StepToken[]> step_tokens_;
+    std::unique_ptr<uint8_t[]> in_step_;  // [sequences] mark of a row of the step being checked
+    uint32_t step_tokens_max_ = 0;
+    uint32_t sequence_tokens_ = 0;
+    TextReason reason_;
+    aotx_text_properties properties_ = {};
+    aotx_text_runtime_v1 table_ = {};
+};
+
+}  // namespace aotx
