@@ -50,6 +50,13 @@ __device__ __forceinline__ float cu_bits_to_float(uint32_t bits)
 {
     return __uint_as_float(bits);
 }
+// Two halves at once; exact for the small whole numbers it is used on.
+__device__ __forceinline__ uint32_t cu_half2_sub(uint32_t left, uint32_t right)
+{
+    const __half2 difference = __hsub2(*reinterpret_cast<const __half2*>(&left),
+                                       *reinterpret_cast<const __half2*>(&right));
+    return *reinterpret_cast<const uint32_t*>(&difference);
+}
 __device__ __forceinline__ float cu_exp(float value)
 {
     return expf(value);
@@ -180,6 +187,17 @@ inline uint16_t cu_float_to_bfloat(float value)
         return static_cast<uint16_t>(bits >> 16 | 0x40u);
     }
     return static_cast<uint16_t>((bits + 0x7fffu + (bits >> 16 & 1)) >> 16);
+}
+
+inline uint32_t cu_half2_sub(uint32_t left, uint32_t right)
+{
+    uint32_t result = 0;
+    for (uint32_t shift = 0; shift < 32; shift += 16) {
+        const float value = cu_half_to_float(static_cast<uint16_t>(left >> shift)) -
+                            cu_half_to_float(static_cast<uint16_t>(right >> shift));
+        result |= static_cast<uint32_t>(cu_float_to_half(value)) << shift;
+    }
+    return result;
 }
 
 #define cu_mma_f16(d, a, b) (::aotx::cu_mma((d), (a), (b), false, __LINE__))

@@ -1,0 +1,292 @@
+// Purpose:  rotation, cache, attention, embedding and the choice of a token against plain
+// references.
+// Owns:     nothing.
+// Thread:   main.
+// Lifetime: one run.
+#include "cuda/kernels/cuda/attention.cuh"
+#include "cuda/kernels/cuda/token.cuh"
+
+#include <algorithm>
+
+#include "emulator_launch.h"
+#include "fixture.h"
+
+namespace {
+
+using aotx::KvView;
+using aotx::TextRow;
+
+struct Heads {
+    const char* name;
+    uint32_t query_heads;
+    uint32_t kv_heads;
+    uint32_t head_size;
+};
+
+// A cache of a few sequences whose pages lie scattered; what no token wrote is not a number.
+struct Cache {
+    std::vector<uint16_t> pages;
+    std::vector<int32_t> table;
+    KvView view = {};
+
+    Cache(const Heads& heads, uint32_t sequences, uint32_t sequence_pages, uint32_t layers)
+    {
+        const uint32_t pages_count = sequences * sequence_pages + 1;
+        const size_t halves = size_t{layers} * pages_count * heads.kv_heads * 2 *
+                              aotx::kKvPageTokens * heads.head_size;
+        pages.assign(halves + 8, 0xffff);
+        for (uint32_t i = 0; i < sequences * sequence_pages; i++) {
+            table.push_back(static_cast<int32_t>(pages_count - 1 - (i * 7) % (pages_count - 1)));
+        }
+        std::vector<int32_t> sorted = table;
+        std::sort(sorted.begin(), sorted.end());
+        REQUIRE(std::adjacent_find(sorted.begin(), sorted.end()) == sorted.end());
+        const size_t skew = (16 - reinterpret_cast<uintptr_t>(pages.data()) % 16) % 16 / 2;
+        view = {pages.data() + skew, table.data(),   sequence_pages,
+                pages_count,         heads.kv_heads, heads.head_size};
+    }
+
+    size_t place(uint32_t layer, uint32_t sequence, uint32_t position, uint32_t head,
+                 uint32_t value) const
+    {
+        const uint32_t page = static_cast<uint32_t>(
+            table[sequence * view.sequence_pages + position / aotx::kKvPageTokens]);
+        const size_t block =
+            ((size_t{layer} * view.pages_count + page) * view.kv_heads + head) * 2 + value;
+        return (block * aotx::kKvPageTokens + position % aotx::kKvPageTokens) * view.head_size;
+    }
+
+    void fill(uint32_t layer, uint32_t sequence, uint32_t positions, std::mt19937* random)
+    {
+        for (uint32_t p = 0; p < positions; p++) {
+            for (uint32_t head = 0; head < view.kv_heads; head++) {
+                for (uint32_t value = 0; value < 2; value++) {
+                    const std::vector<float> cells = random_floats(view.head_size, 1.0f, random);
+                    for (uint32_t d = 0; d < view.head_size; d++) {
+                        view.pages[place(layer, sequence, p, head, value) + d] =
+                            aotx::cu_float_to_half(cells[d]);
+                    }
+                }
+            }
+        }
+    }
+
+    double cell(uint32_t layer, const TextRow& row, uint32_t position, uint32_t head,
+                uint32_t value, uint32_t d) const
+    {
+        return aotx::cu_half_to_float(
+            view.pages[place(layer, row.sequence, position, head, value) + d]);
+    }
+};
+
+void plain_attention(const Cache& cache, const Heads& heads, uint32_t layer, const TextRow& row,
+                     const float* query, double* out)
+{
+    for (uint32_t head = 0; head < heads.query_heads; head++) {
+        const uint32_t kv_head = head / (heads.query_heads / heads.kv_heads);
+        std::vector<double> score(row.position + 1);
+        double best = -INFINITY;
+        for (uint32_t p = 0; p <= row.position; p++) {
+            score[p] = 0;
+            for (uint32_t d = 0; d < heads.head_size; d++) {
+                score[p] +=
+                    query[head * heads.head_size + d] * cache.cell(layer, row, p, kv_head, 0, d);
+            }
+            best = std::max(best, score[p]);
+        }
+        double total = 0;
+        for (double& s : score) {
+            s = std::exp(s - best);
+            total += s;
+        }
+        for (uint32_t d = 0; d < heads.head_size; d++) {
+            double sum = 0;
+            for (uint32_t p = 0; p <= row.position; p++) {
+                sum += score[p] / total * cache.cell(layer, row, p, kv_head, 1, d);
+            }
+            out[head * heads.head_size + d] = sum;
+        }
+    }
+}
+
+bool run_attention(const aotx::AttentionArgs& args, uint32_t rows)
+{
+    emu::LaunchShape shape;
+    shape.grid = dim3(rows, args.kv.kv_heads, aotx::kAttentionSplits);
+    shape.block = dim3(aotx::kAttentionThreads);
+    return emu::run<aotx::attention>(shape, args);
+}
+
+}  // namespace
+
+TEST_CASE("attention equals plain loops at page, tile and split edges")
+{
+    std::mt19937 random(23);
+    const Heads shapes[] = {{"grouped", 6, 2, 32}, {"single", 2, 2, 64}, {"many", 9, 1, 16}};
+    for (const Heads& heads : shapes) {
+        INFO(heads.name);
+        const uint32_t positions = 64 * 17 + 5;
+        Cache cache(heads, 2, aotx::weight_tiles(positions, aotx::kKvPageTokens), 2);
+        cache.fill(1, 0, positions, &random);
+        cache.fill(1, 1, 70, &random);
+        const std::vector<TextRow> rows = {{0, 0, 0, 0},    {0, 1, 15, 0}, {0, 0, 16, 0},
+                                           {0, 1, 63, 0},   {0, 1, 64, 0}, {0, 0, positions - 1, 0},
+                                           {0, 0, 1023, 0}, {0, 0, 5, 0}};
+        const uint32_t count =
+            static_cast<uint32_t>(rows.size()) - 1;  // the last is not of the step
+        const uint32_t width = heads.query_heads * heads.head_size;
+        const std::vector<float> query = random_floats(rows.size() * width, 0.4f, &random);
+        std::vector<float> out = poisoned(rows.size() * width);
+        std::vector<float> partial = poisoned(rows.size() * heads.query_heads *
+                                              aotx::kAttentionSplits * (heads.head_size + 2));
+        std::vector<uint32_t> tickets(rows.size() * heads.kv_heads, 0);
+        aotx::AttentionArgs args = {};
+        args.kv = cache.view;
+        args.query = query.data();
+        args.rows = rows.data();
+        args.count = &count;
+        args.partial = partial.data();
+        args.tickets = tickets.data();
+        args.output = out.data();
+        args.query_heads = heads.query_heads;
+        args.layer = 1;
+        REQUIRE(run_attention(args, static_cast<uint32_t>(rows.size())));
+        std::vector<double> want(width);
+        for (uint32_t n = 0; n < count; n++) {
+            plain_attention(cache, heads, 1, rows[n], &query[n * width], want.data());
+            for (uint32_t i = 0; i < width; i++) {
+                if (!(std::fabs(out[n * width + i] - want[i]) < 2e-5)) {
+                    FAIL("row " << n << " item " << i << ": " << out[n * width + i] << " is not "
+                                << want[i]);
+                }
+            }
+        }
+        REQUIRE(std::isnan(out[count * width]));
+        REQUIRE(std::all_of(tickets.begin(), tickets.end(), [](uint32_t t) { return t == 0; }));
+    }
+}
+
+TEST_CASE("query, key and value rows are rotated and land in their pages")
+{
+    std::mt19937 random(29);
+    const Heads heads = {"", 4, 2, 16};
+    Cache cache(heads, 2, 3, 2);
+    const uint32_t rows_count = (4 + 2 + 2) * 16;
+    const uint32_t columns = 64;
+    const TestMatrix matrix = make_matrix(golden_rows()[7], rows_count, columns, &random);
+    const std::vector<TextRow> rows = {{0, 1, 17, 0}, {0, 0, 0, 0}, {0, 1, 18, 0}};
+    const uint32_t count = 3;
+    const std::vector<float> input = random_floats(3 * columns, 1.0f, &random);
+    const std::vector<float> bias = random_floats(rows_count, 1.0f, &random);
+    std::vector<float> turns(48 * 4 * 2);
+    for (uint32_t p = 0; p < 48; p++) {
+        for (uint32_t i = 0; i < 4; i++) {
+            const double angle = p * std::pow(10000.0, -2.0 * i / 8);
+            turns[(p * 4 + i) * 2] = static_cast<float>(std::cos(angle));
+            turns[(p * 4 + i) * 2 + 1] = static_cast<float>(std::sin(angle));
+        }
+    }
+    std::vector<float> query = poisoned(3 * 64);
+    aotx::MatmulArgs args = {};
+    args.weight = matrix.view;
+    args.input = input.data();
+    args.count = &count;
+    args.output = query.data();
+    args.input_stride = columns;
+    args.output_stride = 64;
+    args.finish = aotx::kFinishQkv;
+    args.kv = cache.view;
+    args.rows = rows.data();
+    args.turns = turns.data();
+    args.bias = bias.data();
+    args.query_heads = 4;
+    args.rope_size = 8;
+    args.layer = 1;
+    args.query_scale = 0.25f;
+    emu::LaunchShape shape;
+    shape.grid = dim3(rows_count / 16, 1);
+    shape.block = dim3(aotx::kMatmulThreads);
+    REQUIRE(emu::run<aotx::matmul<aotx::kWeightQ8_0, 1>>(shape, args));
+    for (uint32_t n = 0; n < count; n++) {
+        for (uint32_t row = 0; row < rows_count; row++) {
+            const uint32_t pair[2] = {row / 2 * 2, row / 2 * 2 + 1};
+            double value[2];
+            for (uint32_t i = 0; i < 2; i++) {
+                value[i] = bias[pair[i]];
+                for (uint32_t k = 0; k < columns; k++) {
+                    value[i] += double{input[n * columns + k]} * matrix.at(pair[i], k);
+                }
+            }
+            const uint32_t at = row % 16;
+            double want = value[row % 2];
+            if (row < 96 && at < 8) {
+                const double angle = rows[n].position * std::pow(10000.0, -2.0 * (at / 2) / 8);
+                want = row % 2 == 0 ? value[0] * std::cos(angle) - value[1] * std::sin(angle)
+                                    : value[0] * std::sin(angle) + value[1] * std::cos(angle);
+            }
+            const double got =
+                row < 64   ? query[n * 64 + row] * 4.0
+                : row < 96 ? cache.cell(1, rows[n], rows[n].position, (row - 64) / 16, 0, at)
+                           : cache.cell(1, rows[n], rows[n].position, (row - 96) / 16, 1, at);
+            REQUIRE(got == Approx(want).epsilon(1e-3).margin(1e-3));
+        }
+    }
+    // Layer 0 and every other position were left alone.
+    REQUIRE(std::isnan(cache.cell(0, rows[0], 17, 0, 0, 0)));
+    REQUIRE(std::isnan(cache.cell(1, rows[0], 16, 0, 0, 0)));
+    REQUIRE(std::isnan(cache.cell(1, rows[0], 19, 1, 1, 15)));
+}
+
+TEST_CASE("an embedding is the token's row")
+{
+    std::mt19937 random(31);
+    for (const GoldenRow& golden : golden_rows()) {
+        INFO(golden.name);
+        const TestMatrix table = make_matrix(golden, 40, 256, &random);
+        const std::vector<TextRow> rows = {{39, 0, 0, 0}, {0, 0, 0, 0}, {17, 0, 0, 0}};
+        const uint32_t count = 2;
+        std::vector<float> out = poisoned(3 * 256);
+        const aotx::EmbedArgs args = {table.view, rows.data(), &count, out.data(), 2.0f, 0};
+        emu::LaunchShape shape;
+        shape.grid = dim3(3);
+        shape.block = dim3(aotx::kEmbedThreads);
+        REQUIRE(emu::run<aotx::embed>(shape, args));
+        for (uint32_t k = 0; k < 256; k++) {
+            REQUIRE(out[k] == Approx(2.0f * table.at(39, k)).epsilon(1e-6).margin(1e-7));
+            REQUIRE(out[256 + k] == Approx(2.0f * table.at(0, k)).epsilon(1e-6).margin(1e-7));
+        }
+        REQUIRE(std::isnan(out[512]));
+    }
+}
+
+TEST_CASE("the choice of a token is the core's, greedy and drawn")
+{
+    std::mt19937 random(37);
+    const uint32_t vocab = 1031;
+    const uint32_t rows = 7;
+    std::vector<float> logits = random_floats(size_t{rows} * vocab, 3.0f, &random);
+    logits[100] = logits[700] = 50.0f;  // equal bests: the lower token
+    std::fill_n(&logits[vocab], vocab, NAN);
+    logits[vocab + 3] = -5.0f;
+    std::fill_n(&logits[2 * vocab], vocab, NAN);
+    const std::vector<float> temperature = {0, 0, 0, 0, 0.8f, 1.5f, 1.0f};
+    const std::vector<float> top_p = {1, 1, 1, 1, 0.9f, 1.0f, 0.3f};
+    const std::vector<double> uniform = {0, 0, 0, 0, 0.37, 0.91, 0.05};
+    std::vector<aotx::SampleScratch> scratch(rows);
+    std::vector<int32_t> tokens(rows, -1);
+    const aotx::SampleArgs args = {logits.data(), &rows,          temperature.data(),
+                                   top_p.data(),  uniform.data(), scratch.data(),
+                                   tokens.data(), vocab,          0};
+    emu::LaunchShape shape;
+    shape.grid = dim3(rows);
+    shape.block = dim3(aotx::kSampleThreads);
+    REQUIRE(emu::run<aotx::sample>(shape, args));
+    REQUIRE(tokens[0] == 100);
+    REQUIRE(tokens[1] == 3);
+    REQUIRE(tokens[2] == 0);
+    aotx::SampleScratch own;
+    for (uint32_t n = 0; n < rows; n++) {
+        REQUIRE(tokens[n] == aotx::core_sample(&logits[n * vocab], vocab, temperature[n], top_p[n],
+                                               uniform[n], &own));
+    }
+}
