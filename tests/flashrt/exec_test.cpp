@@ -10,9 +10,12 @@
 #include <string>
 #include <vector>
 
-#include "allocation_count.h"
+#include "conformance/allocation_calls.h"
 #include "flashrt/cpu_recorder.h"
 #include "flashrt/exec.h"
+
+using flashrt::conformance::allocation_calls;
+using flashrt::conformance::allocation_calls_counted;
 
 namespace {
 

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
-#include "allocation_count.h"
+#include "conformance/allocation_calls.h"
 #include "flashrt/exec.h"
 #include "flashrt/loader.hpp"
+
+using flashrt::conformance::allocation_calls;
 
 namespace {
 

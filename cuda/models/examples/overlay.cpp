@@ -23,6 +23,7 @@ struct Overlay {
     // The base as the override sees it: the same object, but its release comes here, because the
     // base's library must be closed after the base's own release and not before.
     frt_model_runtime_v1 shared;
+    frt_runtime_export_v1 shared_export;  // likewise
     float hold;
     bool held;
     float smoothed[kSmoothedValuesMax];
@@ -140,6 +141,12 @@ int overlay_open(const char* library, const char* base_config, int64_t hold_perc
     overlay->shared.retain = overlay_retain;
     overlay->shared.release = overlay_release;
     overlay->shared.query_extension = overlay_query;
+    overlay->shared_export = *overlay->shared.exp;
+    overlay->shared_export.struct_size = sizeof overlay->shared_export;
+    overlay->shared_export.owner = overlay;
+    overlay->shared_export.retain = overlay_retain;
+    overlay->shared_export.release = overlay_release;
+    overlay->shared.exp = &overlay->shared_export;
     const frt_model_runtime_verbs verbs = {sizeof verbs, 0,    set_input, get_output,
                                            prepare,      step, last_error};
     *out = frt_model_runtime_override_verbs(&overlay->shared, &verbs, overlay, nullptr, nullptr,

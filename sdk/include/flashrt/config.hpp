@@ -12,7 +12,7 @@
 
 extern "C++" {
 
-namespace frt FRT_HIDDEN {
+namespace frt {
 
 class FlatConfig {
 public:

@@ -15,7 +15,7 @@ extern "C++" {
 
 #include <dlfcn.h>
 
-namespace frt FRT_HIDDEN {
+namespace frt {
 
 // Where a load ended. Append only.
 enum class LoadStatus : int {

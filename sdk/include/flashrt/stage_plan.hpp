@@ -14,7 +14,7 @@ extern "C++" {
 
 #include <initializer_list>
 
-namespace frt FRT_HIDDEN {
+namespace frt {
 
 // Numbers that whoever exports hands to a plan's factory, for example a chunk size.
 struct StagePlanArgument {

@@ -18,7 +18,9 @@ extern "C++" {
 #include <string.h>
 
 // Hidden: two shared objects built from different versions of this code must not share symbols.
+// Types stay visible, because a user's own class may hold one.
 #define FRT_HIDDEN __attribute__((visibility("hidden")))
+#define FRT_VISIBLE __attribute__((visibility("default")))
 
 namespace frt_detail FRT_HIDDEN {
 
@@ -58,7 +60,7 @@ inline int refuse_memory()
 
 // A growing array of plain rows. The row type holds no resources of its own.
 template <typename Row>
-struct List {
+struct FRT_VISIBLE List {
     Row* rows = nullptr;
     size_t count = 0;
     size_t capacity = 0;
@@ -83,7 +85,7 @@ struct List {
 };
 
 // Text that grows; `failed` stays set once memory ran out.
-struct Text {
+struct FRT_VISIBLE Text {
     List<char> bytes;
     bool failed = false;
 
@@ -108,7 +110,7 @@ struct Text {
     }
 };
 
-struct Extension {
+struct FRT_VISIBLE Extension {
     uint64_t id;
     uint32_t version;
     const void* table;
@@ -116,7 +118,7 @@ struct Extension {
 
 }  // namespace FRT_HIDDEN
 
-struct FRT_HIDDEN frt_runtime_builder_s {
+struct FRT_VISIBLE frt_runtime_builder_s {
     frt_ctx ctx = nullptr;
     bool metadata = false;
     frt_detail::List<frt_runtime_stream_desc> streams;

@@ -1,25 +1,29 @@
-// Purpose:  the counting allocator of allocation_count.h: the program's own definitions come before
-//           those of the C library, for every shared object in it.
+// Purpose:  count the heap calls of a thread, for programs that link this file: their definitions
+//           of the allocator come before the C library's, for every shared object in the process.
 // Owns:     nothing.
-// Thread:   any.
+// Thread:   counts are per thread.
 // Lifetime: the program.
-#include "allocation_count.h"
+#include "allocation_calls.h"
 
 #include <cerrno>
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define COUNTED 0
+#define FLASHRT_COUNTED 0
 #elif defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define COUNTED 0
+#define FLASHRT_COUNTED 0
 #endif
 #endif
-#if !defined(COUNTED)
-#define COUNTED 1
+#if !defined(FLASHRT_COUNTED)
+#define FLASHRT_COUNTED 1
 #endif
 
-static thread_local uint64_t calls = 0;
+namespace {
+thread_local uint64_t calls = 0;
+}
+
+namespace flashrt::conformance {
 
 uint64_t allocation_calls()
 {
@@ -27,10 +31,12 @@ uint64_t allocation_calls()
 }
 bool allocation_calls_counted()
 {
-    return COUNTED == 1;
+    return FLASHRT_COUNTED == 1;
 }
 
-#if COUNTED
+}  // namespace flashrt::conformance
+
+#if FLASHRT_COUNTED
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -66,7 +72,7 @@ int posix_memalign(void** memory, size_t align_bytes, size_t bytes)
 }
 void free(void* memory)
 {
-    calls++;
+    calls += memory != nullptr ? 1 : 0;
     __libc_free(memory);
 }
 }

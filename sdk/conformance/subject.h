@@ -1,0 +1,123 @@
+// Purpose:  the producer under test inside a child process, and how groups report on it.
+// Owns:     a Subject owns its library handle and the runtimes that it opened.
+// Thread:   one.
+// Lifetime: one group of checks.
+#pragma once
+
+#include <cstdarg>
+#include <string>
+#include <vector>
+
+#include "conformance.h"
+#include "flashrt/exec.h"
+#include "flashrt/loader.hpp"
+
+namespace flashrt::conformance {
+
+// Writes findings to the parent, one line each. A rule is announced before it is checked, so that
+// the parent knows which one a crash belongs to.
+class Report {
+public:
+    explicit Report(int descriptor) : descriptor_(descriptor) {}
+
+    void begin(const char* rule);
+    // Announce, then record a pass or a failure with its text.
+    __attribute__((format(printf, 4, 5))) bool check(const char* rule, bool holds,
+                                                     const char* format, ...);
+    __attribute__((format(printf, 3, 4))) void warn(const char* rule, const char* format, ...);
+    __attribute__((format(printf, 3, 4))) void skip(const char* rule, const char* format, ...);
+
+private:
+    void write(Verdict verdict, const char* rule, const char* format, va_list arguments);
+
+    int descriptor_;
+};
+
+// The exec functions that the producer itself uses; its handles belong to that library. NULL where
+// it links none.
+struct ExecFunctions {
+    int (*replay)(frt_graph graph, frt_shape_key key, int stream_id) = nullptr;
+    int (*has_variant)(frt_graph graph, frt_shape_key key) = nullptr;
+    size_t (*variant_count)(frt_graph graph) = nullptr;
+    void* (*dptr)(frt_buffer buffer) = nullptr;
+    size_t (*buffer_bytes)(frt_buffer buffer) = nullptr;
+    const char* (*backend)(frt_ctx ctx) = nullptr;
+    int (*stream_sync)(frt_ctx ctx, int stream_id) = nullptr;
+};
+
+class Subject {
+public:
+    Subject(const Options& given, Report* reporter) : options(given), report(reporter) {}
+    ~Subject();
+    Subject(const Subject&) = delete;
+    Subject& operator=(const Subject&) = delete;
+
+    // dlopen and dlsym; false after reporting under factory.symbol.
+    bool load();
+    // A new runtime whose stamp may be trusted, or nullptr. Not reported.
+    frt_model_runtime_v1* open();
+    // load, open and adopt; false when there is nothing that further checks could use.
+    bool ready();
+    void release(frt_model_runtime_v1* runtime);
+    // Close the library; true when it left the process.
+    bool unload();
+
+    const Options& options;
+    Report* report;
+    frt_model_runtime_open_v1_fn factory = nullptr;
+    ExecFunctions exec;
+    frt_model_runtime_v1* model = nullptr;  // opened by ready()
+    frt::LoadedModel adopted;               // the same, behind the loader's gates
+
+private:
+    void* library_ = nullptr;
+};
+
+// One input of every port and one tick, as a host does them.
+class Driver {
+public:
+    explicit Driver(Subject* subject);
+
+    // Write every input that can be written; `variant` picks other values. "", or the text of a
+    // refusal.
+    std::string feed(uint32_t variant);
+    // One tick by the model's authority.
+    int tick();
+    // Every readable output behind the last tick, in port order.
+    std::vector<std::string> outputs();
+    int set(uint32_t port, const void* data, uint64_t bytes) const;
+    // The bytes that feed writes into a port.
+    const std::string& payload(uint32_t port) const { return payloads_[port]; }
+    // Overwrite the memory that the last feed handed over.
+    void scribble();
+
+private:
+    void make_payload(uint32_t port, uint32_t variant);
+    bool window(uint32_t port, void** memory) const;
+
+    Subject* subject_;
+    const frt_model_runtime_v1* model_;
+    std::vector<std::string> payloads_;
+    std::vector<std::string> frames_;  // pixels behind image payloads
+};
+
+// Bytes of one element, 0 for an unknown dtype.
+uint64_t dtype_bytes(uint32_t dtype);
+// Elements of a fixed shape; 0 when a dimension varies.
+uint64_t shape_elements(const frt_runtime_port_desc& port);
+bool is_image(const frt_runtime_port_desc& port);
+
+// The groups, each in a process of its own.
+void check_factory(Subject* subject);
+void check_layout(Subject* subject);
+void check_declarations(Subject* subject);
+void check_authority(Subject* subject);
+void check_verbs(Subject* subject);
+void check_payloads(Subject* subject);
+void check_running(Subject* subject);
+void check_lifetime(Subject* subject);
+
+// Names of the dynamic symbols that a shared object defines; empty when it cannot be read.
+std::vector<std::string> exported_symbols(const std::string& path);
+
+}  // namespace flashrt::conformance
