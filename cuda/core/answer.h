@@ -7,6 +7,7 @@
 // does its checks first and its effects after the blank line that follows them.
 #pragma once
 
+#include "aotx/mailbox.h"
 #include "requests.h"
 #include "stage.h"
 #include "watch.h"

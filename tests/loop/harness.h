@@ -44,11 +44,9 @@ struct Message {
 inline Bytes packet_of(aotx_request_head head, const Bytes& payload)
 {
     head.payload_bytes = static_cast<uint32_t>(payload.size());
-    Bytes packet(sizeof head + payload.size());
-    std::memcpy(packet.data(), &head, sizeof head);
-    if (!payload.empty()) {
-        std::memcpy(packet.data() + sizeof head, payload.data(), payload.size());
-    }
+    const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(&head);
+    Bytes packet(bytes, bytes + sizeof head);
+    packet.insert(packet.end(), payload.begin(), payload.end());
     return packet;
 }
 
