@@ -12,8 +12,7 @@
 
 using namespace core_test;
 
-namespace
-{
+namespace {
 
 struct RefRequest {
     Id principal;
@@ -71,8 +70,7 @@ struct RefModel {
     uint32_t pages_free = 40;
 };
 
-class Reference
-{
+class Reference {
 public:
     explicit Reference(const aotx::CoreLimits& limits) : limits_(limits) {}
 
@@ -92,10 +90,10 @@ public:
         uint32_t count = 0;
         for (const auto& entry : requests) {
             const RefRequest& request = *entry.second;
-            count += !request.ended() && request.revision == revision &&
-                             request.principal == principal
-                         ? 1u
-                         : 0u;
+            count +=
+                !request.ended() && request.revision == revision && request.principal == principal
+                    ? 1u
+                    : 0u;
         }
         return count;
     }
@@ -117,8 +115,7 @@ public:
         if (wanted == 0 || wanted > grant->second.output_tokens_max) {
             return 400;
         }
-        if (role > AOTX_MODEL_ROLE_LANGUAGE_Q4 ||
-            (grant->second.model_mask & (1u << role)) == 0) {
+        if (role > AOTX_MODEL_ROLE_LANGUAGE_Q4 || (grant->second.model_mask & (1u << role)) == 0) {
             return 404;
         }
         if (find(principal, id) != nullptr) {
@@ -224,8 +221,8 @@ private:
     {
         auto oldest = requests.end();
         for (auto at = requests.begin(); at != requests.end(); ++at) {
-            if (at->second->ended() && (oldest == requests.end() ||
-                                        at->second->ended_at < oldest->second->ended_at)) {
+            if (at->second->ended() &&
+                (oldest == requests.end() || at->second->ended_at < oldest->second->ended_at)) {
                 oldest = at;
             }
         }
@@ -248,8 +245,7 @@ private:
     uint64_t ends_ = 0;
 };
 
-class Walk
-{
+class Walk {
 public:
     explicit Walk(uint32_t seed) : random_(seed), limits_(limits()), device_(limits_), ref_(limits_)
     {
@@ -645,7 +641,10 @@ private:
             const uint32_t kind = pick(24);
             const uint32_t flags = kind == 0 ? 3u : kind == 1 ? 1u : kind == 2 ? 2u : 0u;
             tokens[i] = {reinterpret_cast<const uint8_t*>(bytes[i].data()),
-                         static_cast<uint32_t>(bytes[i].size()), flags, 7, kind == 3 ? 1u : 0u,
+                         static_cast<uint32_t>(bytes[i].size()),
+                         flags,
+                         7,
+                         kind == 3 ? 1u : 0u,
                          kind == 4 ? 1u : 0u};
         }
         for (uint32_t i = 0; i < count; i++) {

@@ -11,8 +11,7 @@
 
 using namespace core_test;
 
-namespace
-{
+namespace {
 
 const Id kAnn = id_of(11);
 const Id kBob = id_of(12);
@@ -161,11 +160,15 @@ TEST_CASE("submissions: every refusal, and the first of two faults wins in the c
         {"unknown role", 404, [](aotx_request_head* head, Bytes*) { head->model_role = 9; }},
         {"huge role", 404, [](aotx_request_head* head, Bytes*) { head->model_role = ~0u; }},
         {"role not loaded", 404,
-         [](aotx_request_head* head, Bytes*) { head->model_role = AOTX_MODEL_ROLE_LANGUAGE_AUDIO; }},
+         [](aotx_request_head* head, Bytes*) {
+             head->model_role = AOTX_MODEL_ROLE_LANGUAGE_AUDIO;
+         }},
         {"ID in use", 409,
          [](aotx_request_head* head, Bytes*) { std::memcpy(head->id, id_of(1).bytes, 16); }},
         {"too long for the model", 413,
-         [](aotx_request_head*, Bytes* payload) { *payload = submission_of(std::string(1001, 'x')); }},
+         [](aotx_request_head*, Bytes* payload) {
+             *payload = submission_of(std::string(1001, 'x'));
+         }},
     };
     Device device;
     device.grant(1, {kAnn, kBob});
@@ -394,7 +397,8 @@ TEST_CASE("information and telemetry say what the grant sees")
     std::memcpy(&information, telemetry.payload.data(), sizeof information);
     CHECK(information.service_allocation_bytes == 12345);
     CHECK(information.clock_ns == device.now_ns);
-    CHECK(device.call(packet_of(head_of(AOTX_OPERATION_TELEMETRY, kBob, 1), {})).head.status == 403);
+    CHECK(device.call(packet_of(head_of(AOTX_OPERATION_TELEMETRY, kBob, 1), {})).head.status ==
+          403);
     // The ceiling stands for 0 pages: 64 tokens in pages of 4.
     const Reply bob = device.call(packet_of(head_of(AOTX_OPERATION_INFORMATION, kBob, 1), {}));
     REQUIRE(bob.payload.size() == 192 + 80);
@@ -443,9 +447,8 @@ TEST_CASE("media, shared and policy operations are refused in the contract's ord
     CHECK(device.call(packet(kAnn)).head.status == 503);
     media.schema = 2;
     CHECK(device.call(packet(kAnn)).head.status == 400);
-    for (const uint32_t operation :
-         {AOTX_OPERATION_MEDIA_READ, AOTX_OPERATION_MEDIA_LIST, AOTX_OPERATION_SHARED_MUTATE,
-          AOTX_OPERATION_SHARED_READ}) {
+    for (const uint32_t operation : {AOTX_OPERATION_MEDIA_READ, AOTX_OPERATION_MEDIA_LIST,
+                                     AOTX_OPERATION_SHARED_MUTATE, AOTX_OPERATION_SHARED_READ}) {
         CHECK(device.call(plain_packet(operation, kAnn, 1)).head.status == 503);
     }
     const Reply policy = device.call(plain_packet(AOTX_OPERATION_POLICY, kAnn, 1));
