@@ -108,6 +108,16 @@ public:
         }
         wake();
     }
+    void change_all(const std::function<void(FakeRequest&)>& how)
+    {
+        {
+            const Guard guard(mutex_);
+            for (FakeRequest& request : requests_) {
+                how(request);
+            }
+        }
+        wake();
+    }
     // Produce bytes as one token each call.
     void produce(const std::string& bytes)
     {
