@@ -2,6 +2,7 @@
 // short buffer is told what is needed. Byte 0 of the input picks the options.
 #include <cstdint>
 #include <cstdlib>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -98,13 +99,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes)
 {
     static const char* const kRules[] = {"gpt-2",   "smollm", "llama-bpe", "qwen2",
                                          "default", "tekken", "gpt-4o",    "deepseek-v3"};
-    static std::vector<Subject*> subjects = [] {
-        std::vector<Subject*> made;
+    static const std::vector<std::unique_ptr<Subject>> subjects = [] {
+        std::vector<std::unique_ptr<Subject>> made;
         for (const char* const rule : kRules) {
-            made.push_back(
-                new Subject(vocabularies::byte_level_writer(vocabularies::byte_level(), rule)));
+            made.push_back(std::make_unique<Subject>(
+                vocabularies::byte_level_writer(vocabularies::byte_level(), rule)));
         }
-        made.push_back(new Subject(plain_pieces()));
+        made.push_back(std::make_unique<Subject>(plain_pieces()));
         return made;
     }();
     if (size_bytes < 1) {
@@ -118,6 +119,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes)
     // which a broken sequence before it may tear.
     const bool spelled = pieces && text.find("\xe2\x96\x81") != std::string::npos;
     const bool kept = is_clean(text) && !spelled;
-    check(subjects[chosen], text, parse_special, kept);
+    check(subjects[chosen].get(), text, parse_special, kept);
     return 0;
 }

@@ -9,9 +9,15 @@
 #include "chat_template.h"
 #include "vocabularies.h"
 
+// Sanitizers bring an allocator of their own; then nothing is counted.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define AOTX_COUNTS 0
-#else
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define AOTX_COUNTS 0
+#endif
+#endif
+#if !defined(AOTX_COUNTS)
 #define AOTX_COUNTS 1
 #endif
 
