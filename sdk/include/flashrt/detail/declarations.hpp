@@ -184,7 +184,7 @@ inline void* keep(Builder* builder, const void* data, size_t bytes)
     if (copy == nullptr) {
         return nullptr;
     }
-    if (bytes != 0) {
+    if (bytes != 0 && data != nullptr) {
         memcpy(copy, data, bytes);
     }
     copy[bytes] = '\0';
@@ -197,7 +197,8 @@ inline void* keep(Builder* builder, const void* data, size_t bytes)
 
 inline const char* keep_text(Builder* builder, const char* text)
 {
-    return static_cast<const char*>(keep(builder, text, strlen(text)));
+    // Callers have refused NULL; a compiler that inlines them cannot always see it.
+    return text == nullptr ? nullptr : static_cast<const char*>(keep(builder, text, strlen(text)));
 }
 
 // One array of `count` elements; success with a null array when there are none.
