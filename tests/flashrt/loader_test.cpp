@@ -1,0 +1,236 @@
+// Purpose:  the loader's gates against objects of other sizes, versions and honesty, and archived
+//           producers and consumers against today's headers.
+// Owns:     nothing.
+// Thread:   one.
+// Lifetime: the test program.
+#include "flashrt/loader.hpp"
+
+#include <dlfcn.h>
+
+#include <catch2/catch.hpp>
+#include <string>
+#include <vector>
+
+#include "archive/old_consumer.h"
+#include "fabricated.h"
+#include "guard_page.h"
+
+namespace {
+
+// A hand-made producer whose struct may lie anywhere.
+struct Maker {
+    Owner owner;
+    frt_runtime_export_v1 exp = {};
+    frt_runtime_port_desc port = {};
+    frt_model_runtime_v1 model = {};
+
+    Maker()
+    {
+        exp.abi_version = 1;
+        exp.struct_size = sizeof exp;
+        exp.identity = "frt-runtime-identity-v1\n";
+        exp.owner = &owner;
+        exp.retain = Owner::retain;
+        exp.release = Owner::release;
+        port.name = "x";
+        port.update = FRT_RT_PORT_STAGED;
+        model.abi_version = 1;
+        model.struct_size = sizeof model;
+        model.exp = &exp;
+        model.ports = &port;
+        model.n_ports = 1;
+        model.verbs = all_verbs();
+        model.owner = &owner;
+        model.retain = Owner::retain;
+        model.release = Owner::release;
+        model.query_extension = query;
+    }
+    static int query(const frt_model_runtime_v1* runtime, uint64_t, uint32_t, const void** out)
+    {
+        *out = nullptr;
+        return runtime->owner == nullptr ? -1 : -3;
+    }
+};
+
+struct Gate {
+    const char* rule;
+    frt::LoadStatus want;
+    const char* reason;
+    size_t readable_bytes;  // of the object; a fault lies behind
+    void (*bend)(Maker* maker);
+};
+
+using frt::LoadStatus;
+
+const Gate kGates[] = {
+    {"today's size", LoadStatus::loaded, "", 136, [](Maker*) {}},
+    {"an older, smaller producer", LoadStatus::loaded, "", 128,
+     [](Maker* m) { m->model.struct_size = 128; }},
+    {"a newer, larger producer", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->model.struct_size = 200; }},
+    {"an optional verb missing", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->model.verbs.prepare = nullptr; }},
+    {"no text of errors", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->model.verbs.last_error = nullptr; }},
+    {"a tail without a function", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->model.query_extension = nullptr; }},
+    {"size 0", LoadStatus::gate, "struct_size", 8, [](Maker* m) { m->model.struct_size = 0; }},
+    {"size 127", LoadStatus::gate, "struct_size", 8, [](Maker* m) { m->model.struct_size = 127; }},
+    {"a size that lies", LoadStatus::gate, "struct_size", 8,
+     [](Maker* m) { m->model.struct_size = 0xDEADBEEFu; }},
+    {"a size just above what any version holds", LoadStatus::gate, "struct_size", 8,
+     [](Maker* m) { m->model.struct_size = 4104; }},
+    {"a size that ends inside a pointer", LoadStatus::gate, "struct_size", 8,
+     [](Maker* m) { m->model.struct_size = 132; }},
+    {"the next major version", LoadStatus::gate, "abi_version", 8,
+     [](Maker* m) { m->model.abi_version = 2; }},
+    {"version 0", LoadStatus::gate, "abi_version", 8, [](Maker* m) { m->model.abi_version = 0; }},
+    {"no export", LoadStatus::gate, "exp", 136, [](Maker* m) { m->model.exp = nullptr; }},
+    {"no retain", LoadStatus::gate, "retain", 136, [](Maker* m) { m->model.retain = nullptr; }},
+    {"no release", LoadStatus::gate, "release", 136, [](Maker* m) { m->model.release = nullptr; }},
+    {"a required verb missing", LoadStatus::gate, "set_input", 136,
+     [](Maker* m) { m->model.verbs.set_input = nullptr; }},
+    {"ports counted and missing", LoadStatus::gate, "ports", 136,
+     [](Maker* m) { m->model.ports = nullptr; }},
+    {"an export of another version", LoadStatus::gate, "export.abi_version", 136,
+     [](Maker* m) { m->exp.abi_version = 7; }},
+    {"an export too short", LoadStatus::gate, "export.struct_size", 136,
+     [](Maker* m) { m->exp.struct_size = 120; }},
+    {"no identity", LoadStatus::gate, "identity", 136, [](Maker* m) { m->exp.identity = nullptr; }},
+    {"a metadata export with a count", LoadStatus::gate, "count", 136,
+     [](Maker* m) {
+         m->exp.n_graphs = 1;
+         m->exp.graphs = reinterpret_cast<const frt_runtime_graph_desc*>(m);
+     }},
+    {"a metadata export with an array", LoadStatus::gate, "array", 136,
+     [](Maker* m) { m->exp.buffers = reinterpret_cast<const frt_runtime_buffer_desc*>(m); }},
+    {"nothing to run", LoadStatus::authority, "step", 136,
+     [](Maker* m) { m->model.verbs.step = nullptr; }},
+};
+
+bool mapped(const char* library)
+{
+    void* handle = dlopen(library, RTLD_NOW | RTLD_NOLOAD);
+    if (handle != nullptr) {
+        dlclose(handle);
+    }
+    return handle != nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("gates judge version and size from both sides and name the field", "[loader][gate]")
+{
+    for (const Gate& row : kGates) {
+        INFO(row.rule);
+        Maker maker;
+        row.bend(&maker);
+        GuardCopy copy(&maker.model, row.readable_bytes);
+        const auto* model = reinterpret_cast<const frt_model_runtime_v1*>(copy.begin());
+        frt::LoadedModel loaded;
+        CHECK(loaded.adopt(model) == row.want);
+        INFO(loaded.reason());
+        CHECK(std::string(loaded.reason()).find(row.reason) != std::string::npos);
+        if (row.want != LoadStatus::loaded) {
+            CHECK(loaded.runtime() == nullptr);
+            CHECK(maker.owner.retained == 0);
+            continue;
+        }
+        // Whatever the producer left out can be called and answers "unsupported".
+        const frt_model_runtime_v1* runtime = loaded.runtime();
+        const void* table = &maker;
+        CHECK(runtime->query_extension(runtime, 1, 1, &table) == -3);
+        CHECK(table == nullptr);
+        CHECK(runtime->query_extension(runtime, 1, 0, &table) == -1);
+        const int prepared = maker.model.verbs.prepare == nullptr ? -3 : 0;
+        CHECK(runtime->verbs.prepare(runtime->self, 0, 0) == prepared);
+        CHECK(runtime->verbs.last_error(runtime->self) != nullptr);
+        CHECK(maker.owner.retained == 1);
+        CHECK(loaded.adopt(model) == LoadStatus::arguments);
+        loaded.close();
+        CHECK(maker.owner.released == 1);
+        loaded.close();
+        CHECK(maker.owner.released == 1);
+    }
+}
+
+TEST_CASE("an archived producer runs under today's loader, its end unreadable", "[loader][archive]")
+{
+    frt::LoadedModel loaded;
+    REQUIRE(loaded.open(OLD_PRODUCER, "{}") == LoadStatus::loaded);
+    CHECK(loaded.original()->struct_size == 128);
+    const frt_model_runtime_v1* runtime = loaded.runtime();
+    const float x = 21;
+    float y = 0;
+    uint64_t written = 0;
+    CHECK(runtime->verbs.set_input(runtime->self, 0, &x, sizeof x, -1) == 0);
+    CHECK(runtime->verbs.step(runtime->self) == 0);
+    CHECK(runtime->verbs.get_output(runtime->self, 0, &y, sizeof y, &written, -1) == 0);
+    CHECK(y == 42);
+    CHECK(runtime->verbs.prepare(runtime->self, 0, 0) == -3);
+    const void* table = nullptr;
+    CHECK(runtime->query_extension(runtime, 1, 1, &table) == -3);
+    loaded.close();
+    CHECK_FALSE(mapped(OLD_PRODUCER));
+}
+
+TEST_CASE("archived consumers and producers in all four pairs", "[loader][archive]")
+{
+    const struct {
+        const char* pair;
+        const char* library;
+        const char* config;
+        int exact_size;
+        int want;
+    } rows[] = {
+        {"old producer, prefix consumer", OLD_PRODUCER, "{}", 0, 0},
+        {"old producer, exact consumer", OLD_PRODUCER, "{}", 1, 0},
+        {"new producer, prefix consumer", SCALE_LIBRARY, "{\"gain\": 2}", 0, 0},
+        {"new producer, exact consumer: must be rebuilt", SCALE_LIBRARY, "{\"gain\": 2}", 1, 3}};
+    for (const auto& row : rows) {
+        INFO(row.pair);
+        float y = 0;
+        CHECK(old_consumer_run(row.library, row.config, row.exact_size, 4, &y) == row.want);
+        if (row.want == 0) {
+            CHECK(y == 8);
+        }
+    }
+}
+
+TEST_CASE("two loads of one library are independent, and the last one unmaps it", "[loader]")
+{
+    frt::LoadedModel one;
+    frt::LoadedModel two;
+    REQUIRE(one.open(SCALE_LIBRARY, "{\"gain\": 2}") == LoadStatus::loaded);
+    REQUIRE(two.open(SCALE_LIBRARY, "{\"gain\": 3}") == LoadStatus::loaded);
+    CHECK(one.open(SCALE_LIBRARY, "{\"gain\": 3}") == LoadStatus::arguments);
+    one.close();
+    CHECK(mapped(SCALE_LIBRARY));
+    CHECK(two.runtime()->verbs.step(two.runtime()->self) == 0);
+    two.close();
+    CHECK_FALSE(mapped(SCALE_LIBRARY));
+}
+
+TEST_CASE("files that are no producers are refused with a reason", "[loader]")
+{
+    const struct {
+        const char* rule;
+        const char* path;
+        const char* config;
+        LoadStatus want;
+    } rows[] = {{"no path", nullptr, "{}", LoadStatus::arguments},
+                {"empty path", "", "{}", LoadStatus::arguments},
+                {"no configuration", SCALE_LIBRARY, nullptr, LoadStatus::arguments},
+                {"no file", "/nowhere/libnothing.so", "{}", LoadStatus::library},
+                {"no library", "/etc/passwd", "{}", LoadStatus::library},
+                {"no symbol", RUNTIME_LIBRARY, "{}", LoadStatus::symbol},
+                {"the producer refuses", SCALE_LIBRARY, "{}", LoadStatus::factory}};
+    for (const auto& row : rows) {
+        INFO(row.rule);
+        frt::LoadedModel loaded;
+        CHECK(loaded.open(row.path, row.config) == row.want);
+        CHECK(std::string(loaded.reason()).size() > 0);
+        CHECK(loaded.runtime() == nullptr);
+        CHECK_FALSE(mapped(SCALE_LIBRARY));
+    }
+}
