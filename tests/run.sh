@@ -1,0 +1,96 @@
+#!/bin/sh
+# usage: sh tests/run.sh [--quick]
+# Purpose:  every test there is: install what is missing, build, run; then the programs built again with sanitizers,
+#           and the service with real clients. --quick leaves the sanitizers out.
+# Owns:     build, build-asan and build-tsan at the top, and .aotx for the model.
+# Thread:   one.
+# Lifetime: one run. The last line is "N passed, N failed, N skipped", one test program or client test counted once
+#           for each build that it ran in; exit 1 when any failed or none ran.
+set -eu
+top=$(cd "$(dirname "$0")/.." && pwd)
+cd "$top"
+quick=no
+case "${1:-}" in
+    '') ;;
+    --quick) quick=yes ;;
+    *) echo "usage: sh tests/run.sh [--quick]" >&2; exit 2 ;;
+esac
+
+# Test programs in which threads meet; the rest has nothing for ThreadSanitizer to find.
+tsan_tests='^(broker_test|base_test|epoch_test|notify_test|loop_.*|exec_.*|adapt_.*|lifetime_.*|abi_.*|test_gateway_.*)$'
+
+say() { printf '\n== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
+started=$(date +%s)
+
+say "packages"
+sh packaging/install_packages.sh build model test
+
+say "model"
+# Without the model file the tests that need it say that they were skipped; everything else still counts.
+sh packaging/fetch_model.sh || echo "the model could not be fetched"
+
+results=""
+failed_step=no
+
+# build FOLDER CMAKE_OPTION...
+build() {
+    folder=$1
+    shift
+    cmake -S . -B "$folder" -G Ninja "$@" > "$folder.configure.log" 2>&1 ||
+        { cat "$folder.configure.log"; return 1; }
+    rm -f "$folder.configure.log"
+    ninja -C "$folder" > "$folder/build.log" 2>&1 || { tail -n 60 "$folder/build.log"; return 1; }
+}
+
+# check FOLDER CTEST_OPTION...
+check() {
+    folder=$1
+    shift
+    rm -f "$folder/results.xml"
+    AOTX_BUILD=$top/$folder ctest --test-dir "$folder" --output-on-failure --timeout 300 -j 2 \
+        --output-junit "$top/$folder/results.xml" "$@" || true
+    results="$results $folder/results.xml"
+}
+
+say "build"
+if build build -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
+    say "tests"
+    check build
+else
+    failed_step=yes
+fi
+
+say "clients"
+if [ ! -x build/venv/bin/python ]; then
+    python3 -m venv build/venv
+fi
+if build/venv/bin/pip --disable-pip-version-check install --quiet -r tests/clients/requirements.txt; then
+    rm -f build/clients.xml
+    AOTX_BUILD=$top/build build/venv/bin/python -B -m pytest -q -p no:cacheprovider \
+        --junitxml build/clients.xml tests/clients || true
+    results="$results build/clients.xml"
+else
+    failed_step=yes
+fi
+
+if [ "$quick" = no ]; then
+    say "address and undefined behaviour sanitizers: build"
+    if build build-asan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DAOTX_SANITIZE=address,undefined; then
+        say "address and undefined behaviour sanitizers: tests"
+        check build-asan -E '^house_'
+    else
+        failed_step=yes
+    fi
+    say "thread sanitizer: build"
+    if build build-tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DAOTX_SANITIZE=thread; then
+        say "thread sanitizer: tests"
+        check build-tsan -R "$tsan_tests"
+    else
+        failed_step=yes
+    fi
+fi
+
+say "sum"
+# The files are told by name: one that is missing is a failure, not a silence.
+# shellcheck disable=SC2086
+python3 tests/support/sum_results.py --failed-step "$failed_step" $results
