@@ -12,7 +12,9 @@
 #include <cstring>
 #include <new>
 
+#include "loop_backend.h"
 #include "loop_state.h"
+#include "plan.h"
 
 namespace aotx {
 
@@ -40,92 +42,6 @@ struct SlabPlan {
     TextEngine engines[kLoopModelsMax];
     uint64_t runtime_bytes;
 };
-
-struct ConfigRange {
-    const char* reason;
-    uint32_t LoopConfig::*field;
-    uint32_t lowest;
-    uint32_t highest;
-};
-
-constexpr ConfigRange kRanges[] = {
-    {"mailboxes is outside 2..1024", &LoopConfig::mailboxes_count, 2, 1024},
-    {"principals is outside 1..65536", &LoopConfig::principals_max, 1, 65536},
-    {"requests is outside 1..65536", &LoopConfig::requests_max, 1, 65536},
-    {"output_bytes is outside 256..1048576", &LoopConfig::output_bytes_max, 256, 1048576},
-    {"prompt_bytes is outside 256..65408", &LoopConfig::prompt_bytes_max, 256, 65408},
-    {"execution_slots is outside 1..256", &LoopConfig::execution_slots, 1, 256},
-    {"request_seconds is outside 1..86400", &LoopConfig::request_seconds_max, 1, 86400},
-    {"upload_seconds is outside 1..86400", &LoopConfig::upload_seconds_max, 1, 86400},
-    {"grant_active_requests is outside 1..65536", &LoopConfig::grant_active_requests_max, 1, 65536},
-    {"prompts is outside 0..65536", &LoopConfig::prompts_max, 0, 65536},
-    {"spin_us is outside 0..1000", &LoopConfig::spin_us, 0, 1000},
-    {"more than 8 models", &LoopConfig::models_count, 0, kLoopModelsMax},
-};
-
-int config_check(const LoopConfig& config, const char** reason)
-{
-    for (const ConfigRange& range : kRanges) {
-        const uint32_t value = config.*range.field;
-        if (value < range.lowest || value > range.highest) {
-            *reason = range.reason;
-            return AOTX_ERR_RANGE;
-        }
-    }
-    if (config.epoch == 0) {
-        *reason = "the epoch is 0";
-        return AOTX_ERR_RANGE;
-    }
-    for (uint32_t i = 0; i < config.models_count; i++) {
-        const uint32_t role = config.models[i].role;
-        if (role >= kCoreRolesMax || (AOTX_MODEL_MASK_LANGUAGE & (1u << role)) == 0) {
-            *reason = "a model's role is none of the language roles";
-            return AOTX_ERR_RANGE;
-        }
-        for (uint32_t j = 0; j < i; j++) {
-            if (config.models[j].role == role) {
-                *reason = "two models have the same role";
-                return AOTX_ERR_RANGE;
-            }
-        }
-    }
-    return AOTX_OK;
-}
-
-int models_plan(const LoopConfig& config, SlabPlan* plan, const char** reason)
-{
-    for (uint32_t i = 0; i < config.models_count; i++) {
-        CoreModel* const model = &plan->limits.models[i];
-        model->role = config.models[i].role;
-        std::memcpy(model->sha256, config.models[i].sha256, sizeof model->sha256);
-        if (!engine_probe(config.models[i].runtime, &plan->engines[i], model, reason)) {
-            return AOTX_ERR_RUNTIME;
-        }
-        if (model->slots_count > config.execution_slots) {
-            model->slots_count = config.execution_slots;
-        }
-        plan->runtime_bytes += engine_allocation_bytes(plan->engines[i]);
-    }
-    return AOTX_OK;
-}
-
-void limits_plan(const LoopConfig& config, CoreLimits* limits)
-{
-    limits->mailboxes_count = config.mailboxes_count;
-    limits->principals_max = config.principals_max;
-    limits->requests_max = config.requests_max;
-    limits->prompts_max = config.prompts_max == 0 || config.prompts_max > config.requests_max
-                              ? config.requests_max
-                              : config.prompts_max;
-    limits->output_bytes_max = config.output_bytes_max;
-    limits->prompt_bytes_max = config.prompt_bytes_max;
-    limits->request_seconds_max = config.request_seconds_max;
-    limits->upload_seconds_max = config.upload_seconds_max;
-    limits->grant_active_requests_max = config.grant_active_requests_max;
-    limits->models_count = config.models_count;
-    limits->epoch = config.epoch;
-    limits->seed = config.seed;
-}
 
 void part_place(SlabPlan* plan, SlabPart part, uint64_t bytes)
 {
@@ -171,15 +87,14 @@ constexpr uint64_t kStepBytes =
 int slab_plan(const LoopConfig& config, SlabPlan* plan, const char** reason)
 {
     *plan = {};
-    const int checked = config_check(config, reason);
-    if (checked != AOTX_OK) {
-        return checked;
+    LimitsPlan common;
+    const int planned = limits_plan(config, &common, reason);
+    if (planned != AOTX_OK) {
+        return planned;
     }
-    limits_plan(config, &plan->limits);
-    const int models = models_plan(config, plan, reason);
-    if (models != AOTX_OK) {
-        return models;
-    }
+    plan->limits = common.limits;
+    std::memcpy(plan->engines, common.engines, sizeof plan->engines);
+    plan->runtime_bytes = common.runtime_bytes;
     core_layout(plan->limits, &plan->core);
     part_place(plan, kPartLoop, sizeof(Loop));
     part_place(plan, kPartRing,
@@ -293,6 +208,9 @@ void loop_build(Loop* loop, const LoopConfig& config, SlabPlan* plan)
 
 int loop_budget(const LoopConfig& config, LoopBudget* budget, const char** reason) noexcept
 {
+    if (config.backend != nullptr) {
+        return config.backend->budget(config, budget, reason);
+    }
     SlabPlan plan;
     const int status = slab_plan(config, &plan, reason);
     if (status != AOTX_OK) {
@@ -317,6 +235,9 @@ int loop_budget(const LoopConfig& config, LoopBudget* budget, const char** reaso
 
 int loop_open(const LoopConfig& config, Loop** loop, const char** reason) noexcept
 {
+    if (config.backend != nullptr) {
+        return config.backend->open(config, loop, reason);
+    }
     SlabPlan plan;
     const int status = slab_plan(config, &plan, reason);
     if (status != AOTX_OK) {
@@ -351,6 +272,9 @@ int loop_open(const LoopConfig& config, Loop** loop, const char** reason) noexce
 
 int loop_start(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->start(loop);
+    }
     AOTX_CORE_CHECK(loop->started == 0);
     if (pthread_create(&loop->operator_thread, nullptr, operator_main, loop) != 0) {
         return AOTX_ERR_SYSTEM;
@@ -369,6 +293,10 @@ int loop_start(Loop* loop) noexcept
 
 void loop_stop(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        loop->backend->stop(loop);
+        return;
+    }
     AOTX_CORE_CHECK(loop->started == 1);
     aotx_word_store(&loop->ring->closed, 1);
     turn_take(loop);
@@ -384,6 +312,10 @@ void loop_stop(Loop* loop) noexcept
 
 void loop_close(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        loop->backend->close(loop);
+        return;
+    }
     AOTX_CORE_CHECK(loop->started != 1);
     pthread_mutex_destroy(&loop->turn);
     close(loop->reply_fd);
@@ -393,17 +325,27 @@ void loop_close(Loop* loop) noexcept
 
 aotx_ring_head* loop_ring(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->ring(loop);
+    }
     return loop->ring;
 }
 
 aotx_mailbox* loop_mailbox(Loop* loop, uint32_t index) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->mailbox(loop, index);
+    }
     AOTX_CORE_CHECK(index < loop->mailboxes_count);
     return &loop->mailboxes[index];
 }
 
 void loop_ring_doorbell(Loop* loop, const uint32_t* mailbox_indices, uint32_t count) noexcept
 {
+    if (loop->backend != nullptr) {
+        loop->backend->ring_doorbell(loop, mailbox_indices, count);
+        return;
+    }
     IndexList* const list = &loop->doorbell;
     uint32_t tail = list->tail.load(std::memory_order_relaxed);
     for (uint32_t i = 0; i < count; i++) {
@@ -421,6 +363,9 @@ void loop_ring_doorbell(Loop* loop, const uint32_t* mailbox_indices, uint32_t co
 
 uint32_t loop_take_replies(Loop* loop, uint32_t* mailbox_indices, uint32_t capacity) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->take_replies(loop, mailbox_indices, capacity);
+    }
     IndexList* const list = &loop->replies;
     uint32_t head = list->head.load(std::memory_order_relaxed);
     const uint32_t tail = list->tail.load(std::memory_order_acquire);  // R2
@@ -436,11 +381,17 @@ uint32_t loop_take_replies(Loop* loop, uint32_t* mailbox_indices, uint32_t capac
 
 int loop_reply_fd(const Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->reply_fd(loop);
+    }
     return loop->reply_fd;
 }
 
 bool loop_broker_park(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        return loop->backend->broker_park(loop);
+    }
     const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
     AOTX_CORE_CHECK(word % 2u == 0);
     loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
@@ -456,6 +407,10 @@ bool loop_broker_park(Loop* loop) noexcept
 
 void loop_broker_awake(Loop* loop) noexcept
 {
+    if (loop->backend != nullptr) {
+        loop->backend->broker_awake(loop);
+        return;
+    }
     const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
     if (word % 2u == 1u) {
         loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
@@ -468,6 +423,10 @@ void loop_broker_awake(Loop* loop) noexcept
 
 void loop_telemetry(const Loop* loop, LoopTelemetry* telemetry) noexcept
 {
+    if (loop->backend != nullptr) {
+        loop->backend->telemetry(loop, telemetry);
+        return;
+    }
     pthread_mutex_lock(&loop->turn);
     const CoreState& state = *loop->core.state;
     telemetry->steps = state.tick;
@@ -480,6 +439,16 @@ void loop_telemetry(const Loop* loop, LoopTelemetry* telemetry) noexcept
     telemetry->requests_failed = state.failed_count;
     telemetry->requests_cancelled = state.cancelled_count;
     pthread_mutex_unlock(&loop->turn);
+}
+
+bool loop_serving(const Loop* loop) noexcept
+{
+    return loop->backend == nullptr || loop->backend->serving(loop);
+}
+
+const char* loop_device(const Loop* loop) noexcept
+{
+    return loop->backend == nullptr ? "cpu" : loop->backend->name;
 }
 
 }  // namespace aotx

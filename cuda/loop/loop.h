@@ -21,6 +21,8 @@ struct LoopModel {
     uint8_t sha256[32] = {};                        // of the model file
 };
 
+struct LoopBackend;
+
 // Capacities. Checked by loop_budget; ranges and defaults are those of docs/configuration.md.
 struct LoopConfig {
     uint32_t mailboxes_count = 128;      // 2..1024, the control mailbox included
@@ -36,6 +38,11 @@ struct LoopConfig {
     uint32_t spin_us = 20;                     // 0..1000, busy wait before a loop thread sleeps
     uint64_t epoch = 0;                        // of this activation; not 0
     uint64_t seed = 0;                         // of the sampling generator
+    // A device that failed is brought back under a new epoch, if this gives one; null or 0: it
+    // stays down. Called by a loop thread.
+    uint64_t (*fresh_epoch)(void* context) = nullptr;
+    void* fresh_epoch_context = nullptr;
+    const LoopBackend* backend = nullptr;  // from loop_backend_load; null: the CPU
     LoopModel models[kLoopModelsMax] = {};
     uint32_t models_count = 0;  // 0..kLoopModelsMax
 };
@@ -91,6 +98,18 @@ void loop_stop(Loop* loop) noexcept;
 
 // Free everything. [main thread, after stop or a failed start]
 void loop_close(Loop* loop) noexcept;
+
+// Find the backend of a GPU in its shared object (null: beside this program, in ../lib or as the
+// system finds libaotx_cuda.so), look at the machine, and return it; or null, and why in reason
+// [reason_bytes] as a plain sentence. Takes nothing but the shared object, which stays. [main
+// thread, before open]
+const LoopBackend* loop_backend_load(const char* path, char* reason, size_t reason_bytes) noexcept;
+
+// False once the device has failed and was not brought back. [any thread]
+[[nodiscard]] bool loop_serving(const Loop* loop) noexcept;
+
+// What runs the core: "cpu" or "cuda". [any thread]
+const char* loop_device(const Loop* loop) noexcept;
 
 // The mapped ring: a head, then config.mailboxes_count mailboxes.
 aotx_ring_head* loop_ring(Loop* loop) noexcept;

@@ -41,6 +41,8 @@ struct LoopEngine {
 };
 
 struct Loop {
+    const LoopBackend* backend;  // null: this is the CPU's own loop; see loop_backend.h
+
     // Constant after open.
     Core core;
     uint8_t* slab;

@@ -17,6 +17,9 @@
 #include "aotx/submit.h"
 #include "aotx/watch.h"
 #include "cuda/loop/loop.h"
+#if defined(AOTX_TEST_BACKEND)
+#include "cuda/loop/cuda_backend.h"
+#endif
 #include "flashrt/builder.hpp"
 #include "flashrt/loader.hpp"
 
@@ -157,6 +160,9 @@ public:
             config.models[config.models_count].runtime = runtimes_.back()->runtime();
             config.models_count++;
         }
+#if defined(AOTX_TEST_BACKEND)
+        config.backend = AOTX_TEST_BACKEND();  // the same tests over another backend
+#endif
         const char* reason = "";
         const int opened = aotx::loop_open(config, &loop_, &reason);
         INFO(reason);

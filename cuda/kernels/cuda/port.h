@@ -94,6 +94,12 @@ __device__ __forceinline__ uint2 cu_load8(const void* source)
     return __ldg(static_cast<const uint2*>(source));
 }
 
+// Set the condition of a graph's loop or branch. [one thread]
+__device__ __forceinline__ void cu_set_condition(uint64_t handle, unsigned value)
+{
+    cudaGraphSetConditional(static_cast<cudaGraphConditionalHandle>(handle), value);
+}
+
 // One ticket of a counter. Everything that the caller's block wrote before is visible to the block
 // that sees the last ticket. [one thread, after a block barrier]
 __device__ __forceinline__ unsigned cu_take_ticket(unsigned* counter)
@@ -233,6 +239,12 @@ template <int groups_left>
 inline void cu_cp_async_wait()
 {
     ::emu::async_wait(groups_left);
+}
+
+// The interpreter's handle is the address of its word.
+inline void cu_set_condition(uint64_t handle, unsigned value)
+{
+    *reinterpret_cast<unsigned*>(handle) = value;
 }
 
 inline unsigned cu_take_ticket(unsigned* counter)

@@ -1,0 +1,91 @@
+// Purpose:  every call that the CUDA backend makes, in one table of pointers: the real runtime
+// fills it where there is one, the execution shim fills it in tests. CudaCalls is the only user,
+// and it knows which calls are legal after the seal.
+// Owns:     nothing; handles belong to the caller.
+// Thread:   as tagged; codes are those of the CUDA runtime, 0 is success.
+// Lifetime: a table is static.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/core/check.h"
+#include "cuda_program.h"
+
+namespace aotx {
+
+// What the backend must know of a machine before it takes anything.
+struct CudaMachine {
+    int driver_version;   // 1000 * major + 10 * minor, 0: no driver
+    int runtime_version;  // of the library that this was built with
+    int device_count;
+    int compute_major;
+    int compute_minor;
+    int multiprocessors;
+    int maps_registered;  // 1: host pointers of registered memory are device pointers
+    uint64_t memory_bytes;
+    char name[64];
+};
+
+struct CudaApi {
+    // Never fails and leaves no error behind: what cannot be found out stays 0. [before the seal]
+    void (*probe)(CudaMachine* machine);
+    int (*open_device)(void);   // choose device 0, blocking synchronisation [before the seal]
+    int (*reset_device)(void);  // give everything back [after a fault, or at close]
+    int (*allocate)(void** memory, size_t bytes);  // zeroed device memory [before the seal]
+    int (*release)(void* memory);
+    int (*upload)(void* device, const void* host, size_t bytes);  // waits [before the seal]
+    int (*register_host)(void* memory, size_t bytes);             // mapped, pinned
+    int (*unregister_host)(void* memory);
+    int (*stream_open)(void** stream);
+    int (*stream_close)(void* stream);
+    int (*program_open)(const Program* program, void* stream, void** executor);  // once, uploaded
+    int (*program_close)(void* executor);
+    // Legal after the seal:
+    int (*launch)(void* executor, void* stream);
+    int (*callback)(void* stream, void (*function)(void*), void* argument);
+    int (*query)(void* stream);  // 0 done, kCudaNotReady, or the fault
+    const char* (*text)(int code);
+};
+
+constexpr int kCudaNotReady = 600;
+constexpr int kCudaNoDevice = 100;
+constexpr int kCudaNoDriver = 35;
+
+// The table with the seal. After seal() only launch, callback and query are legal, the rest is a
+// bug of ours and stops the process; unseal() is for close and restart alone.
+class CudaCalls {
+public:
+    explicit CudaCalls(const CudaApi* api) noexcept : api_(api) {}
+    void seal() noexcept { sealed_ = true; }
+    void unseal() noexcept { sealed_ = false; }
+    bool sealed() const noexcept { return sealed_; }
+    // The table, for a call that takes, gives back or changes anything.
+    const CudaApi& setup() const noexcept
+    {
+        AOTX_CORE_CHECK(!sealed_);
+        return *api_;
+    }
+    int launch(void* executor, void* stream) const noexcept
+    {
+        return api_->launch(executor, stream);
+    }
+    int callback(void* stream, void (*function)(void*), void* argument) const noexcept
+    {
+        return api_->callback(stream, function, argument);
+    }
+    int query(void* stream) const noexcept { return api_->query(stream); }
+    const char* text(int code) const noexcept { return api_->text(code); }
+
+private:
+    const CudaApi* api_;
+    bool sealed_ = false;
+};
+
+// Can this machine run the backend? False with a plain sentence in reason [reason_bytes]. Looks at
+// the environment too: CUDA_LAUNCH_BLOCKING=1 would make the host wait for a loop that waits for
+// it.
+[[nodiscard]] bool cuda_usable(const CudaMachine& machine, char* reason,
+                               size_t reason_bytes) noexcept;
+
+}  // namespace aotx

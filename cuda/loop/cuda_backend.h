@@ -1,0 +1,17 @@
+// Purpose:  the two ends of the CUDA backend: the table that it offers, the calls that it makes.
+// Owns:     nothing.
+// Thread:   any.
+// Lifetime: static.
+#pragma once
+
+#include "cuda_api.h"
+#include "loop_backend.h"
+
+namespace aotx {
+
+const LoopBackend* cuda_backend_table() noexcept;
+
+// The CUDA calls: the runtime's in the shared object, the execution shim's in tests.
+const CudaApi* cuda_backend_api() noexcept;
+
+}  // namespace aotx

@@ -1,0 +1,64 @@
+// Purpose:  decide in plain words whether a machine can run the CUDA backend.
+// Owns:     nothing.
+// Thread:   main.
+// Lifetime: before anything is taken.
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "cuda_api.h"
+
+namespace aotx {
+
+namespace {
+
+constexpr int kDriverLowest = 12040;  // loops and branches in graphs
+
+bool blocking_launches()
+{
+    const char* const value = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return value != nullptr && value[0] != '\0' && std::strcmp(value, "0") != 0;
+}
+
+}  // namespace
+
+bool cuda_usable(const CudaMachine& machine, char* reason, size_t reason_bytes) noexcept
+{
+    if (machine.driver_version == 0) {
+        std::snprintf(reason, reason_bytes, "no CUDA driver (%d)", kCudaNoDriver);
+        return false;
+    }
+    const int lowest = machine.runtime_version / 1000 * 1000 > kDriverLowest
+                           ? machine.runtime_version / 1000 * 1000
+                           : kDriverLowest;
+    if (machine.driver_version < lowest) {
+        std::snprintf(reason, reason_bytes,
+                      "the CUDA driver serves %d.%d, this build needs %d.%d or later",
+                      machine.driver_version / 1000, machine.driver_version % 1000 / 10,
+                      lowest / 1000, lowest % 1000 / 10);
+        return false;
+    }
+    if (machine.device_count == 0) {
+        std::snprintf(reason, reason_bytes, "a CUDA driver, but no GPU (%d)", kCudaNoDevice);
+        return false;
+    }
+    if (machine.compute_major < 8) {
+        std::snprintf(reason, reason_bytes,
+                      "%s has compute capability %d.%d, this build needs 8.0 or later",
+                      machine.name, machine.compute_major, machine.compute_minor);
+        return false;
+    }
+    if (machine.maps_registered == 0) {
+        std::snprintf(reason, reason_bytes, "%s cannot use host memory at its own addresses",
+                      machine.name);
+        return false;
+    }
+    if (blocking_launches()) {
+        std::snprintf(reason, reason_bytes,
+                      "CUDA_LAUNCH_BLOCKING is set; the loop cannot run with it, unset it");
+        return false;
+    }
+    return true;
+}
+
+}  // namespace aotx

@@ -1,0 +1,32 @@
+// Purpose:  the CUDA calls of the loop's backend, done by the execution shim: device memory is heap
+// memory, a launch interprets the program over kernels run on the CPU.
+// Owns:     what the backend allocates, counted.
+// Thread:   any; the counters are read between calls.
+// Lifetime: of the test program.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/loop/cuda_api.h"
+
+struct FakeCuda {
+    aotx::CudaMachine machine = {13000, 13000, 1, 9, 0, 132, 1, 1ull << 37, "a pretended GPU"};
+    uint64_t allocations = 0;  // held now
+    uint64_t registered = 0;
+    uint64_t streams = 0;
+    uint64_t executors = 0;
+    uint64_t setup_calls = 0;  // ever, of those that are illegal after the seal
+    uint64_t launches = 0;
+    uint64_t kernels = 0;
+    uint64_t resets = 0;
+    uint64_t fail_at_launch = 0;  // this launch, counted from 1, fails and so does all after it
+    int fault = 0;                // sticky, until a reset
+    bool refuse_allocation = false;
+    bool tracing = false;
+    std::vector<uint32_t> trace;  // kernels in the order in which they ran
+};
+
+FakeCuda& fake_cuda();
+const aotx::CudaApi* fake_cuda_api();
