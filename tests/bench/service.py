@@ -30,7 +30,10 @@ def median(values):
 
 
 def run_text(*command):
-    return subprocess.run([str(part) for part in command], check=True, capture_output=True, text=True).stdout
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}: {done.stdout}{done.stderr}")
+    return done.stdout
 
 
 def cpu_name():
@@ -54,13 +57,7 @@ def wrk(url, connections, seconds=2, token=None):
 
 
 def bench_operation():
-    with Service([scripted_model()], gateway={"enabled": False}, start=False) as service:
-        service.process = subprocess.Popen([str(build_dir() / "bin/aotxd"), "--config", str(service.config)],
-                                           stdout=service.log, stderr=service.log)
-        for _ in range(200):
-            if Path(service.socket_path).exists():
-                break
-            time.sleep(0.02)
+    with Service([scripted_model()]) as service:
         print(run_text(build_dir() / "bin/bench_operation", service.socket_path, service.path / "grants.bin",
                        str(ROUNDS * 2 + 1)).splitlines()[-1])
 
