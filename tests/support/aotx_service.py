@@ -26,7 +26,7 @@ ROLE_LANGUAGE = 2
 
 
 def build_dir():
-    return Path(os.environ.get("AOTX_BUILD", ROOT / "build"))
+    return Path(os.environ.get("AOTX_BUILD", ROOT / "build")).resolve()
 
 
 def model_path():
