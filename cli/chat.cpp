@@ -51,7 +51,8 @@ Exchange exchange(Device* device, const Submission& submission, TextSink* sink)
     const uint64_t start_ns = clock_monotonic_ns();
     Exchange result;
     const std::string admission = device->submit(submission);
-    result.handle = json_text(JsonDocument(admission, kExitProtocol, "the admission").root(), "id");
+    const JsonDocument document(admission, kExitProtocol, "the admission");
+    result.handle = document.root().text_of("id");
     check_handle(result.handle);
     int interrupts = 0;
     const auto interrupted = [&]() {
@@ -280,22 +281,22 @@ int chat(const Context& context, const ChatArguments& arguments)
 
 }  // namespace
 
-void add_chat_command(CLI::App& app, Context& context)
+void add_chat_command(Command& program, Context& context)
 {
     const auto arguments = std::make_shared<ChatArguments>();
-    CLI::App* const command =
-        add_command(app, context, "chat", "talk with a model; the answer appears as it is made",
+    Command command =
+        program.add(context, "chat", "talk with a model; the answer appears as it is made",
                     "  aotxctl chat\n"
                     "  aotxctl chat 'What is the capital of France?'\n"
                     "  git diff | aotxctl chat --system 'Describe this change in one line'\n"
                     "  aotxctl chat --message 'Hello' --json --temperature 0\n",
                     [&context, arguments]() { return chat(context, *arguments); });
-    command->add_option("message", arguments->message, "ask this and end; - is standard input");
-    command->add_option("-m,--message", arguments->message_option, "the same as an option");
-    command->add_flag("--raw", arguments->raw, "let control bytes reach the terminal");
-    command->add_flag("--stats", arguments->stats, "tokens and times on standard error");
-    add_control_options(command, &arguments->controls);
-    add_connection_options(command, &arguments->connection);
+    command.option("message", &arguments->message, "ask this and end; - is standard input");
+    command.option("-m,--message", &arguments->message_option, "the same as an option");
+    command.flag("--raw", &arguments->raw, "let control bytes reach the terminal");
+    command.flag("--stats", &arguments->stats, "tokens and times on standard error");
+    add_control_options(&command, &arguments->controls);
+    add_connection_options(&command, &arguments->connection);
 }
 
 }  // namespace aotx::cli

@@ -79,15 +79,15 @@ int check(const Context& context, const CheckArguments& arguments)
 
 }  // namespace
 
-void add_check_command(CLI::App& app, Context& context)
+void add_check_command(Command& program, Context& context)
 {
     const auto arguments = std::make_shared<CheckArguments>();
-    CLI::App* const command = add_command(
-        app, context, "check", "judge a configuration and print its memory budget; starts nothing",
+    Command command = program.add(
+        context, "check", "judge a configuration and print its memory budget; starts nothing",
         "  aotxctl check --config aotx.toml\n  aotxctl check --config aotx.toml --json\n",
         [&context, arguments]() { return check(context, *arguments); });
-    command->add_option("--config", arguments->config, "configuration, or $AOTX_CONFIG");
-    command->add_option("--program", arguments->program, "aotxd; default: the one beside aotxctl");
+    command.option("--config", &arguments->config, "configuration, or $AOTX_CONFIG");
+    command.option("--program", &arguments->program, "aotxd; default: the one beside aotxctl");
 }
 
 }  // namespace aotx::cli

@@ -53,26 +53,24 @@ std::string checked_token(const std::string& text, const std::string& source)
 
 }  // namespace
 
-void add_connection_options(CLI::App* command, ConnectionOptions* options)
+void add_connection_options(Command* command, ConnectionOptions* options)
 {
     const char* const http = "Through the gateway";
     const char* const local = "Straight to the device";
-    command->add_option("--url", options->url, "base URL of the gateway, or $AOTX_URL")
-        ->group(http);
-    command->add_option("--token-file", options->token_file, "file with the token, or $AOTX_TOKEN")
-        ->group(http);
-    command->add_option("--ca", options->ca_file, "certificates to trust, PEM")->group(http);
-    command->add_option("--config", options->config, "configuration of the service")->group(http);
-    command->add_option("--socket", options->socket, "path of service.sock")->group(local);
-    command->add_flag("--direct", options->direct, "use service.sock of the configuration")
-        ->group(local);
+    command->option("--url", &options->url, "base URL of the gateway, or $AOTX_URL").group(http);
+    command->option("--token-file", &options->token_file, "file with the token, or $AOTX_TOKEN")
+        .group(http);
+    command->option("--ca", &options->ca_file, "certificates to trust, PEM").group(http);
+    command->option("--config", &options->config, "configuration of the service").group(http);
+    command->option("--socket", &options->socket, "path of service.sock").group(local);
+    command->flag("--direct", &options->direct, "use service.sock of the configuration")
+        .group(local);
     command
-        ->add_option("--principal", options->principal,
-                     "name in the configuration or 32 hex digits")
-        ->group(local);
-    command->add_option("--grants", options->grants, "grant file that is installed")->group(local);
-    command->add_option("--revision", options->revision, "grant revision instead of a grant file")
-        ->group(local);
+        ->option("--principal", &options->principal, "name in the configuration or 32 hex digits")
+        .group(local);
+    command->option("--grants", &options->grants, "grant file that is installed").group(local);
+    command->option("--revision", &options->revision, "grant revision instead of a grant file")
+        .group(local);
 }
 
 std::string config_path(const std::string& given)

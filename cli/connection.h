@@ -5,11 +5,11 @@
 // Lifetime: one run.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <cstdint>
 #include <optional>
 #include <string>
 
+#include "cli/command.h"
 #include "service/config/config.h"
 
 namespace aotx::cli {
@@ -26,7 +26,7 @@ struct ConnectionOptions {
     uint64_t revision = 0;   // grant revision instead of a grant file
 };
 
-void add_connection_options(CLI::App* command, ConnectionOptions* options);
+void add_connection_options(Command* command, ConnectionOptions* options);
 
 // --config, $AOTX_CONFIG or /etc/aotx/aotx.toml, the first that is there; nothing when none is.
 // Throws Failure when one was named but cannot be read.

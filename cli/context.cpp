@@ -15,16 +15,6 @@
 
 namespace aotx::cli {
 
-CLI::App* add_command(CLI::App& parent, Context& context, const char* name, const char* about,
-                      const char* examples, std::function<int()> run)
-{
-    CLI::App* const command = parent.add_subcommand(name, about);
-    command->add_flag("--json", context.json, "print JSON on standard output");
-    command->footer(std::string("Examples:\n") + examples);
-    command->callback([&context, run]() { context.exit_code = run(); });
-    return command;
-}
-
 void print_json(std::string_view document)
 {
     std::string out;
@@ -56,7 +46,7 @@ void print_document(const Context& context, std::string_view document, const cha
 {
     const JsonDocument parsed(document, kExitProtocol, what);
     if (context.json) {
-        print_json(simdjson::minify(parsed.root()));
+        print_json(parsed.minified());
     } else {
         print_text(json_for_people(parsed.root()));
     }

@@ -1,15 +1,14 @@
-// Purpose:  what every command shares: global options, how results are printed, how a command joins
-//           the program.
+// Purpose:  what every command shares: global options, how results are printed, and the list of
+//           commands.
 // Owns:     the option values of one run.
 // Thread:   main.
 // Lifetime: from main's start to its end.
 #pragma once
 
-#include <CLI/CLI.hpp>
-#include <functional>
 #include <string>
 #include <string_view>
 
+#include "cli/command.h"
 #include "cli/json.h"
 
 namespace aotx::cli {
@@ -19,11 +18,6 @@ struct Context {
     bool json = false;  // --json: one document (or one a line) on standard output
     int exit_code = 0;  // what main returns
 };
-
-// Add a command whose function returns an exit code or throws Failure. Every command takes --json
-// and shows examples, one a line, below its help.
-CLI::App* add_command(CLI::App& parent, Context& context, const char* name, const char* about,
-                      const char* examples, std::function<int()> run);
 
 // Print one document to standard output, a newline behind it. Control characters inside strings
 // become JSON escapes, so that a terminal can show any document.
@@ -45,12 +39,12 @@ std::string read_input(size_t bytes_max);
 std::string read_source(const std::string& path, size_t bytes_max);
 
 // The commands, each in the file of its name.
-void add_chat_command(CLI::App& app, Context& context);
-void add_request_commands(CLI::App& app, Context& context);
-void add_service_commands(CLI::App& app, Context& context);
-void add_token_command(CLI::App& app, Context& context);
-void add_grants_command(CLI::App& app, Context& context);
-void add_packet_command(CLI::App& app, Context& context);
-void add_check_command(CLI::App& app, Context& context);
+void add_chat_command(Command& program, Context& context);
+void add_request_commands(Command& program, Context& context);
+void add_service_commands(Command& program, Context& context);
+void add_token_command(Command& program, Context& context);
+void add_grants_command(Command& program, Context& context);
+void add_packet_command(Command& program, Context& context);
+void add_check_command(Command& program, Context& context);
 
 }  // namespace aotx::cli

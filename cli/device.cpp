@@ -11,17 +11,16 @@
 
 namespace aotx::cli {
 
-RequestState request_state(simdjson::dom::element document)
+RequestState request_state(const JsonValue& document)
 {
     RequestState state;
-    state.state = json_text(document, "state");
-    state.cancel_requested = json_flag(document, "cancel_requested");
-    state.failure_status = static_cast<uint32_t>(json_number(document, "status"));
-    state.finish = json_text(document, "finish_reason");
-    simdjson::dom::element usage;
-    if (document["usage"].get(usage) == simdjson::SUCCESS) {
-        state.prompt_tokens = json_number(usage, "prompt_tokens");
-        state.completion_tokens = json_number(usage, "completion_tokens");
+    state.state = document.text_of("state");
+    state.cancel_requested = document.flag_of("cancel_requested");
+    state.failure_status = static_cast<uint32_t>(document.number_of("status"));
+    state.finish = document.text_of("finish_reason");
+    if (const JsonValue* const usage = document.find("usage")) {
+        state.prompt_tokens = usage->number_of("prompt_tokens");
+        state.completion_tokens = usage->number_of("completion_tokens");
     }
     if (state.state.empty()) {
         throw Failure(kExitProtocol, "the service sent a request without a state");
@@ -29,9 +28,9 @@ RequestState request_state(simdjson::dom::element document)
     return state;
 }
 
-std::string base64_member(simdjson::dom::element object, const char* name)
+std::string base64_member(const JsonValue& object, const char* name)
 {
-    const std::string text = json_text(object, name);
+    const std::string text = object.text_of(name);
     std::vector<uint8_t> bytes(base64_bytes_max(text.size()));
     size_t bytes_count = 0;
     if (base64_decode(text.data(), text.size(), bytes.data(), &bytes_count) != AOTX_OK) {

@@ -46,7 +46,7 @@ struct RequestState {
 };
 
 // Fields of an aotx.request.v1 document or a status event.
-RequestState request_state(simdjson::dom::element document);
+RequestState request_state(const JsonValue& document);
 
 // One thing that a watched request did.
 struct WatchEvent {
@@ -88,7 +88,7 @@ std::unique_ptr<Device> open_device_socket(const ConnectionOptions& options,
                                            const std::optional<Config>& config);
 
 // Decode a base64 member; throws Failure when it is none.
-std::string base64_member(simdjson::dom::element object, const char* name);
+std::string base64_member(const JsonValue& object, const char* name);
 
 // Judge a handle before it is sent anywhere; throws Failure.
 void check_handle(const std::string& handle);

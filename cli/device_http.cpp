@@ -29,11 +29,10 @@ Failure failure_of(const HttpAnswer& answer, const std::string& base)
     std::string name;
     try {
         const JsonDocument document(answer.body, kExitProtocol, "the error");
-        simdjson::dom::element error;
-        if (document.root()["error"].get(error) == simdjson::SUCCESS) {
-            name = json_text(error, "code");
-            const std::string parameter = json_text(error, "param");
-            message = json_text(error, "message", message);
+        if (const JsonValue* const error = document.root().find("error")) {
+            name = error->text_of("code");
+            const std::string parameter = error->text_of("param");
+            message = error->text_of("message", message);
             message += parameter.empty() ? "" : " (" + parameter + ")";
         }
     } catch (const Failure&) {
@@ -51,7 +50,16 @@ public:
     {
     }
 
-    std::string health() override { return get("/healthz", 200); }
+    // Alive and ready are two questions; a service without the second answers only the first.
+    std::string health() override
+    {
+        (void)get("/healthz", 200);
+        HttpAnswer ready = client_.call("GET", "/readyz", nullptr);
+        if (ready.status != 404) {
+            (void)checked(std::move(ready), 200);
+        }
+        return "{\"status\":\"ok\"}";
+    }
     std::string models() override { return get("/v1/models", 200); }
     std::string capabilities() override { return get("/aotx/v1/capabilities", 200); }
     std::string telemetry() override { return get("/aotx/v1/telemetry", 200); }
@@ -115,11 +123,11 @@ std::string HttpDevice::body_of(const Submission& submission)
     std::string model = submission.model.empty() ? first_model_ : submission.model;
     if (model.empty()) {
         const JsonDocument document(models(), kExitProtocol, "the list of models");
-        simdjson::dom::array list;
-        if (document.root()["data"].get(list) != simdjson::SUCCESS || list.size() == 0) {
+        const JsonValue* const list = document.root().find("data");
+        if (list == nullptr || list->items.empty()) {
             throw Failure(kExitNotFound, "the service offers no model to this token");
         }
-        first_model_ = json_text(list.at(0).value(), "id");
+        first_model_ = list->items[0].text_of("id");
         model = first_model_;
     }
     JsonWriter json;
@@ -259,12 +267,12 @@ private:
     void emission(const SseEvent& event)
     {
         const JsonDocument document(event.data, kExitProtocol, "an emission");
-        const uint64_t offset = json_number(document.root(), "offset", UINT64_MAX);
+        const uint64_t offset = document.root().number_of("offset", UINT64_MAX);
         WatchEvent seen;
         seen.is_emission = true;
         seen.document = event.data;
         seen.bytes = base64_member(document.root(), "bytes");
-        seen.next_cursor = json_number(document.root(), "next_cursor", UINT64_MAX);
+        seen.next_cursor = document.root().number_of("next_cursor", UINT64_MAX);
         if (offset != cursor_ || seen.next_cursor != offset + seen.bytes.size()) {
             throw Failure(kExitProtocol, "the event stream skips or repeats output");
         }

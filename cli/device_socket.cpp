@@ -392,27 +392,27 @@ std::string SocketDevice::submit(const Submission& submission)
 std::string SocketDevice::submit_body(const std::string& body)
 {
     const JsonDocument document(body, kExitInput, "the body");
+    const JsonValue& root = document.root();
     Submission submission;
-    simdjson::dom::object object;
-    if (document.root().get(object) != simdjson::SUCCESS) {
+    if (!root.is_object()) {
         throw Failure(kExitInput, "the body is no JSON object");
     }
-    for (const auto field : object) {
-        const std::string name(field.key);
-        double real = 0;
-        if (name == "model") {
-            submission.model = json_text(document.root(), "model");
+    for (const auto& [name, value] : root.members) {
+        const bool is_number = value.kind == JsonValue::Kind::Number;
+        const bool is_real = is_number || value.kind == JsonValue::Kind::Real;
+        if (name == "model" && value.kind == JsonValue::Kind::Text) {
+            submission.model = value.text;
         } else if (name == "messages") {
-            submission.messages = messages_of(field.value, "messages");
-        } else if (name == "max_tokens" || name == "max_completion_tokens") {
-            submission.tokens_max =
-                static_cast<uint32_t>(json_number(document.root(), name.c_str()));
-        } else if (name == "temperature" && field.value.get(real) == simdjson::SUCCESS) {
-            submission.temperature = real;
-        } else if (name == "top_p" && field.value.get(real) == simdjson::SUCCESS) {
-            submission.top_p = real;
+            submission.messages = messages_of(value, "messages");
+        } else if ((name == "max_tokens" || name == "max_completion_tokens") && is_number &&
+                   value.number <= UINT32_MAX) {
+            submission.tokens_max = static_cast<uint32_t>(value.number);
+        } else if (name == "temperature" && is_real) {
+            submission.temperature = value.real;
+        } else if (name == "top_p" && is_real) {
+            submission.top_p = value.real;
         } else {
-            throw Failure(kExitInput, "service.sock takes no field " + name);
+            throw Failure(kExitInput, "service.sock takes no field " + name + " of this kind");
         }
     }
     return submit(submission);

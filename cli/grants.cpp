@@ -84,43 +84,39 @@ uint32_t models_of(const std::vector<std::string>& names)
     return mask;
 }
 
-std::vector<std::string> texts(simdjson::dom::element object, const char* name)
+std::vector<std::string> texts(const JsonValue& row, const char* name)
 {
     std::vector<std::string> values;
-    simdjson::dom::array list;
-    if (object[name].get(list) != simdjson::SUCCESS) {
+    const JsonValue* const list = row.find(name);
+    if (list == nullptr || !list->is_list()) {
         throw Failure(kExitInput, std::string("a grant row has no list ") + name);
     }
-    for (const simdjson::dom::element entry : list) {
-        std::string_view value;
-        if (entry.get(value) != simdjson::SUCCESS) {
-            throw Failure(kExitInput, std::string(name) + " holds names");
-        }
-        values.emplace_back(value);
+    for (const JsonValue& entry : list->items) {
+        values.push_back(entry.text);
     }
     return values;
 }
 
-uint32_t narrow(simdjson::dom::element row, const char* name)
+uint32_t narrow(const JsonValue& row, const char* name)
 {
-    const uint64_t value = json_number(row, name);
+    const uint64_t value = row.number_of(name);
     if (value > UINT32_MAX) {
         throw Failure(kExitInput, std::string(name) + " is above 4294967295");
     }
     return static_cast<uint32_t>(value);
 }
 
-aotx_grant_row row_of_json(simdjson::dom::element json, const std::optional<Config>& config)
+aotx_grant_row row_of_json(const JsonValue& json, const std::optional<Config>& config)
 {
     aotx_grant_row row = {};
-    find_principal(config, json_text(json, "principal"), row.principal);
+    find_principal(config, json.text_of("principal"), row.principal);
     row.actions = actions_of(texts(json, "actions"));
     row.model_mask = models_of(texts(json, "models"));
     row.pages_max = narrow(json, "pages");
     row.output_tokens_max = narrow(json, "output_tokens");
     row.active_requests_max = narrow(json, "active_requests");
     row.media_objects_max = narrow(json, "media_objects");
-    row.media_bytes_max = json_number(json, "media_bytes");
+    row.media_bytes_max = json.number_of("media_bytes");
     return row;
 }
 
@@ -128,12 +124,12 @@ std::vector<aotx_grant_row> rows_of_file(const std::string& path,
                                          const std::optional<Config>& config)
 {
     const JsonDocument document(read_source(path, 1 << 22), kExitInput, path);
-    simdjson::dom::array list;
-    if (document.root()["rows"].get(list) != simdjson::SUCCESS) {
+    const JsonValue* const list = document.root().find("rows");
+    if (list == nullptr || !list->is_list()) {
         throw Failure(kExitInput, path + " has no list named rows");
     }
     std::vector<aotx_grant_row> rows;
-    for (const simdjson::dom::element entry : list) {
+    for (const JsonValue& entry : list->items) {
         rows.push_back(row_of_json(entry, config));
     }
     return rows;
@@ -299,53 +295,47 @@ int grants_show(const Context& context, const ShowArguments& arguments)
     return kExitDone;
 }
 
-void add_make(CLI::App& grants, Context& context)
+void add_make(Command& grants, Context& context)
 {
     const auto arguments = std::make_shared<MakeArguments>();
-    CLI::App* const make = add_command(
-        grants, context, "make", "write a grant file; the old one is replaced whole or not at all",
+    Command make = grants.add(
+        context, "make", "write a grant file; the old one is replaced whole or not at all",
         "  aotxctl grants make --config aotx.toml\n"
         "  aotxctl grants make --config aotx.toml --principal laptop --output-tokens 1024\n"
         "  aotxctl grants make --file grants.json --out grants.bin\n"
         "A running service takes the new file on SIGHUP.\n",
         [&context, arguments]() { return grants_make(context, *arguments); });
-    make->add_option("--config", arguments->config, "configuration: principals, grants_path");
-    make->add_option("--out", arguments->out, "file to write; grants_path of the configuration");
-    make->add_option("--file", arguments->file, "rows as 'grants show --json' prints them, or -");
-    make->add_option("--revision", arguments->revision, "default: one above the present file's");
-    make->add_option("--principal", arguments->principals,
-                     "name or 32 hex digits, repeatable; default: all of the configuration");
-    make->add_option("--actions", arguments->actions, "comma separated")
-        ->delimiter(',')
-        ->capture_default_str();
-    make->add_option("--models", arguments->models, "roles, comma separated")
-        ->delimiter(',')
-        ->capture_default_str();
-    make->add_option("--pages", arguments->pages, "KV pages a request may hold; 0: the device's");
-    make->add_option("--output-tokens", arguments->output_tokens, "most tokens of one answer")
-        ->capture_default_str();
-    make->add_option("--active-requests", arguments->active_requests,
-                     "at one time; default 16, or the device's ceiling if lower");
-    make->add_option("--media-objects", arguments->media_objects, "sources kept")
-        ->capture_default_str();
-    make->add_option("--media-bytes", arguments->media_bytes, "of all sources")
-        ->capture_default_str();
+    make.option("--config", &arguments->config, "configuration: principals, grants_path");
+    make.option("--out", &arguments->out, "file to write; grants_path of the configuration");
+    make.option("--file", &arguments->file, "rows as 'grants show --json' prints them, or -");
+    make.option("--revision", &arguments->revision, "default: one above the present file's");
+    make.option("--principal", &arguments->principals,
+                "name or 32 hex digits, repeatable; default: all of the configuration");
+    make.option("--actions", &arguments->actions, "comma separated")
+        .split_at_commas()
+        .show_default();
+    make.option("--models", &arguments->models, "roles").split_at_commas().show_default();
+    make.option("--pages", &arguments->pages, "KV pages a request may hold; 0: the device's");
+    make.option("--output-tokens", &arguments->output_tokens, "of one answer").show_default();
+    make.option("--active-requests", &arguments->active_requests,
+                "at one time; default 16, or the device's ceiling if lower");
+    make.option("--media-objects", &arguments->media_objects, "sources kept").show_default();
+    make.option("--media-bytes", &arguments->media_bytes, "of all sources").show_default();
 }
 
 }  // namespace
 
-void add_grants_command(CLI::App& app, Context& context)
+void add_grants_command(Command& program, Context& context)
 {
-    CLI::App* const grants = app.add_subcommand("grants", "make and show grant files");
-    grants->require_subcommand(1);
-    add_make(*grants, context);
+    Command grants = program.add_family("grants", "make and show grant files");
+    add_make(grants, context);
     const auto arguments = std::make_shared<ShowArguments>();
-    CLI::App* const show = add_command(
-        *grants, context, "show", "what a grant file says",
+    Command show = grants.add(
+        context, "show", "what a grant file says",
         "  aotxctl grants show grants.bin\n  aotxctl grants show --config aotx.toml --json\n",
         [&context, arguments]() { return grants_show(context, *arguments); });
-    show->add_option("file", arguments->file, "grant file, or -");
-    show->add_option("--config", arguments->config, "configuration: names, grants_path");
+    show.option("file", &arguments->file, "grant file, or -");
+    show.option("--config", &arguments->config, "configuration: names, grants_path");
 }
 
 }  // namespace aotx::cli

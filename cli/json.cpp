@@ -4,6 +4,8 @@
 // Lifetime: not applicable.
 #include "cli/json.h"
 
+#include <simdjson.h>
+
 #include <cstdio>
 
 #include "aotx/handle.h"
@@ -45,28 +47,28 @@ std::string quoted(std::string_view value)
     return out + "\"";
 }
 
-void people(simdjson::dom::element value, const std::string& indent, std::string* out);
+void people(const JsonValue& value, const std::string& indent, std::string* out);
 
-std::string scalar(simdjson::dom::element value)
+bool is_scalar(const JsonValue& value)
 {
-    std::string_view text;
-    if (value.get(text) == simdjson::SUCCESS) {
-        return escape_controls(text, false);
-    }
-    if (value.is_null()) {
-        return "none";
-    }
-    return simdjson::minify(value);
+    return !value.is_object() && !value.is_list();
 }
 
-bool is_scalar(simdjson::dom::element value)
+std::string scalar(const JsonValue& value)
 {
-    return !value.is_object() && !value.is_array();
+    switch (value.kind) {
+        case JsonValue::Kind::Null:
+            return "none";
+        case JsonValue::Kind::Flag:
+            return value.flag ? "true" : "false";
+        default:
+            return escape_controls(value.text, false);
+    }
 }
 
-void people_list(simdjson::dom::array list, const std::string& indent, std::string* out)
+void people_list(const JsonValue& list, const std::string& indent, std::string* out)
 {
-    for (const simdjson::dom::element entry : list) {
+    for (const JsonValue& entry : list.items) {
         if (is_scalar(entry)) {
             *out += indent + "- " + scalar(entry) + "\n";
             continue;
@@ -80,29 +82,71 @@ void people_list(simdjson::dom::array list, const std::string& indent, std::stri
     }
 }
 
-void people(simdjson::dom::element value, const std::string& indent, std::string* out)
+void people(const JsonValue& value, const std::string& indent, std::string* out)
 {
-    simdjson::dom::array list;
-    simdjson::dom::object object;
-    if (value.get(list) == simdjson::SUCCESS) {
-        people_list(list, indent, out);
+    if (value.is_list()) {
+        people_list(value, indent, out);
         return;
     }
-    if (value.get(object) != simdjson::SUCCESS) {
+    if (!value.is_object()) {
         *out += indent + scalar(value) + "\n";
         return;
     }
-    for (const auto field : object) {
-        const std::string name = escape_controls(field.key, false);
-        simdjson::dom::array entries;
-        const bool empty = field.value.get(entries) == simdjson::SUCCESS && entries.size() == 0;
-        if (is_scalar(field.value) || empty) {
-            *out += indent + name + ": " + (empty ? "none" : scalar(field.value)) + "\n";
+    for (const auto& [key, member] : value.members) {
+        const std::string name = escape_controls(key, false);
+        const bool empty = member.is_list() && member.items.empty();
+        if (is_scalar(member) || empty) {
+            *out += indent + name + ": " + (empty ? "none" : scalar(member)) + "\n";
             continue;
         }
         *out += indent + name + ":\n";
-        people(field.value, indent + "  ", out);
+        people(member, indent + "  ", out);
     }
+}
+
+// Numbers keep their text: shortest form for integers, as written by the parser's printer else.
+void read_number(simdjson::dom::element element, JsonValue* value)
+{
+    uint64_t number = 0;
+    value->kind = JsonValue::Kind::Real;
+    value->text = simdjson::minify(element);
+    if (element.get(number) == simdjson::SUCCESS) {
+        value->kind = JsonValue::Kind::Number;
+        value->number = number;
+        value->real = static_cast<double>(number);
+    } else if (element.get(value->real) != simdjson::SUCCESS) {
+        value->real = 0;
+    }
+}
+
+// The parser has bounded the depth of what is copied here.
+JsonValue copied(simdjson::dom::element element)
+{
+    JsonValue value;
+    std::string_view text;
+    simdjson::dom::array list;
+    simdjson::dom::object object;
+    if (element.is_null()) {
+        value.kind = JsonValue::Kind::Null;
+    } else if (element.get(value.flag) == simdjson::SUCCESS) {
+        value.kind = JsonValue::Kind::Flag;
+    } else if (element.get(text) == simdjson::SUCCESS) {
+        value.kind = JsonValue::Kind::Text;
+        value.text = text;
+    } else if (element.get(list) == simdjson::SUCCESS) {
+        value.kind = JsonValue::Kind::List;
+        for (const simdjson::dom::element entry : list) {
+            value.items.push_back(copied(entry));
+        }
+    } else if (element.get(object) == simdjson::SUCCESS) {
+        value.kind = JsonValue::Kind::Object;
+        for (const auto field : object) {
+            value.members.emplace_back(std::string(field.key), copied(field.value));
+        }
+    } else {
+        read_number(element, &value);
+    }
+    return value;
 }
 
 }  // namespace
@@ -187,51 +231,63 @@ JsonWriter& JsonWriter::verbatim(std::string_view value)
     return *this;
 }
 
-JsonDocument::JsonDocument(std::string_view text, int code, const std::string& what)
-    : parser_(std::make_unique<simdjson::dom::parser>(kDocumentBytesMax))
+const JsonValue* JsonValue::find(std::string_view name) const
 {
-    const size_t capacity = text.size() < 64 ? 64 : text.size();
-    if (text.size() > kDocumentBytesMax ||
-        parser_->allocate(capacity, kDepthMax) != simdjson::SUCCESS) {
-        throw Failure(code, what + " is too large");
+    for (const auto& [key, member] : members) {
+        if (key == name) {
+            return &member;
+        }
     }
-    const auto error = parser_->parse(text.data(), text.size(), true).get(root_);
-    if (error != simdjson::SUCCESS) {
-        throw Failure(code, what + " is not JSON: " + simdjson::error_message(error));
-    }
+    return nullptr;
 }
 
-std::string json_text(simdjson::dom::element object, const char* name, std::string fallback)
+std::string JsonValue::text_of(std::string_view name, std::string fallback) const
 {
-    std::string_view value;
-    if (object[name].get(value) != simdjson::SUCCESS) {
+    const JsonValue* const member = find(name);
+    return member != nullptr && member->kind == Kind::Text ? member->text : fallback;
+}
+
+uint64_t JsonValue::number_of(std::string_view name, uint64_t fallback) const
+{
+    const JsonValue* const member = find(name);
+    uint64_t value = 0;
+    if (member == nullptr) {
         return fallback;
     }
-    return std::string(value);
-}
-
-uint64_t json_number(simdjson::dom::element object, const char* name, uint64_t fallback)
-{
-    uint64_t value = 0;
-    if (object[name].get(value) == simdjson::SUCCESS) {
-        return value;
+    if (member->kind == Kind::Number) {
+        return member->number;
     }
-    // 64-bit values travel as decimal strings.
-    std::string_view text;
-    if (object[name].get(text) == simdjson::SUCCESS &&
-        aotx_decimal_parse(text.data(), text.size(), &value) == AOTX_OK) {
+    if (member->kind == Kind::Text &&
+        aotx_decimal_parse(member->text.data(), member->text.size(), &value) == AOTX_OK) {
         return value;
     }
     return fallback;
 }
 
-bool json_flag(simdjson::dom::element object, const char* name, bool fallback)
+bool JsonValue::flag_of(std::string_view name, bool fallback) const
 {
-    bool value = false;
-    return object[name].get(value) == simdjson::SUCCESS ? value : fallback;
+    const JsonValue* const member = find(name);
+    return member != nullptr && member->kind == Kind::Flag ? member->flag : fallback;
 }
 
-std::string json_for_people(simdjson::dom::element value)
+JsonDocument::JsonDocument(std::string_view text, int code, const std::string& what)
+{
+    simdjson::dom::parser parser(kDocumentBytesMax);
+    const size_t capacity = text.size() < 64 ? 64 : text.size();
+    if (text.size() > kDocumentBytesMax ||
+        parser.allocate(capacity, kDepthMax) != simdjson::SUCCESS) {
+        throw Failure(code, what + " is too large");
+    }
+    simdjson::dom::element root;
+    const auto error = parser.parse(text.data(), text.size(), true).get(root);
+    if (error != simdjson::SUCCESS) {
+        throw Failure(code, what + " is not JSON: " + simdjson::error_message(error));
+    }
+    root_ = copied(root);
+    minified_ = simdjson::minify(root);
+}
+
+std::string json_for_people(const JsonValue& value)
 {
     std::string out;
     people(value, "", &out);

@@ -26,33 +26,20 @@ constexpr const char* kExitText =
 
 // The one list of commands. A family of commands that lives in a folder of its own registers here:
 // `aotxctl model` is cli/model/, whose CMakeLists.txt defines the library aotx_cli_model and whose
-// command.h declares void add_model_command(CLI::App& app, Context& context) in this namespace;
+// command.h declares void add_model_command(Command& program, Context& context) in this namespace;
 // the build notices the folder, links it and defines AOTX_CLI_MODEL.
-void add_commands(CLI::App& app, Context& context)
+void add_commands(Command program, Context& context)
 {
-    //    add_chat_command(app, context);
-    //    add_request_commands(app, context);
-    //    add_service_commands(app, context);
-    add_chat_command(app, context);
-    add_request_commands(app, context);
-    add_service_commands(app, context);
-    add_token_command(app, context);
-    add_grants_command(app, context);
-    add_packet_command(app, context);
-    add_check_command(app, context);
+    add_chat_command(program, context);
+    add_request_commands(program, context);
+    add_service_commands(program, context);
+    add_token_command(program, context);
+    add_grants_command(program, context);
+    add_packet_command(program, context);
+    add_check_command(program, context);
 #ifdef AOTX_CLI_MODEL
-    add_model_command(app, context);
+    add_model_command(program, context);
 #endif
-}
-
-// Help goes to standard output and is done; a wrong command line is one line on standard error.
-int usage_end(const CLI::App& app, const CLI::ParseError& error)
-{
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::Success)) {
-        return app.exit(error, std::cout, std::cerr) == 0 ? kExitDone : kExitInternal;
-    }
-    notice(std::string(error.what()) + " ('aotxctl --help' shows how)");
-    return kExitUsage;
 }
 
 void report(const Context& context, const Failure& failure)
@@ -76,21 +63,17 @@ void report(const Context& context, const Failure& failure)
 int run(int argc, char** argv)
 {
     Context context;
-    CLI::App app("aotxctl: talk to an aotx device, and prepare what it needs.", "aotxctl");
-    app.set_version_flag("--version", std::string("aotxctl ") + AOTX_VERSION);
-    app.footer(kExitText);
-    app.require_subcommand(1);
-    add_commands(app, context);
+    Program program("aotxctl", "aotxctl: talk to an aotx device, and prepare what it needs.",
+                    AOTX_VERSION, kExitText);
+    add_commands(program.root(), context);
     try {
-        app.parse(argc, argv);
+        const int code = program.run(argc, argv, context);
         flush_output();
-    } catch (const CLI::ParseError& error) {
-        return usage_end(app, error);
+        return code;
     } catch (const Failure& failure) {
         report(context, failure);
         return failure.code();
     }
-    return context.exit_code;
 }
 
 }  // namespace

@@ -14,37 +14,35 @@
 namespace aotx::cli {
 namespace {
 
-std::string content_of(simdjson::dom::element message, const std::string& what)
+std::string content_of(const JsonValue& message, const std::string& what)
 {
-    simdjson::dom::array parts;
-    simdjson::dom::element content;
-    if (message["content"].get(content) != simdjson::SUCCESS) {
+    const JsonValue* const content = message.find("content");
+    if (content == nullptr) {
         throw Failure(kExitInput, what + ": a message has no content");
     }
-    if (content.get(parts) != simdjson::SUCCESS) {
-        return json_text(message, "content");
+    if (!content->is_list()) {
+        return content->text;
     }
     std::string text;
-    for (const simdjson::dom::element part : parts) {
-        if (json_text(part, "type") != "text") {
+    for (const JsonValue& part : content->items) {
+        if (part.text_of("type") != "text") {
             throw Failure(kExitInput, what + ": only text parts are understood here");
         }
-        text += json_text(part, "text");
+        text += part.text_of("text");
     }
     return text;
 }
 
 }  // namespace
 
-std::vector<ChatMessage> messages_of(simdjson::dom::element list, const std::string& what)
+std::vector<ChatMessage> messages_of(const JsonValue& list, const std::string& what)
 {
-    simdjson::dom::array entries;
-    if (list.get(entries) != simdjson::SUCCESS) {
+    if (!list.is_list()) {
         throw Failure(kExitInput, what + " is no JSON array of messages");
     }
     std::vector<ChatMessage> messages;
-    for (const simdjson::dom::element entry : entries) {
-        const std::string role = json_text(entry, "role");
+    for (const JsonValue& entry : list.items) {
+        const std::string role = entry.text_of("role");
         if (role != "system" && role != "user" && role != "assistant") {
             throw Failure(kExitInput, what + ": a role is system, user or assistant");
         }
@@ -79,15 +77,14 @@ void check_text(const std::string& text)
     }
 }
 
-void add_control_options(CLI::App* command, ControlOptions* options)
+void add_control_options(Command* command, ControlOptions* options)
 {
-    command->add_option("--model", options->model, "alias; default: the first that is offered");
-    command->add_option("--system", options->system, "system message");
-    command->add_option("--max-tokens", options->tokens_max, "most tokens of the answer")
-        ->check(CLI::Range(1u, 4294967295u));
-    command->add_option("--temperature", options->temperature, "0..2")->check(CLI::Range(0.0, 2.0));
-    command->add_option("--top-p", options->top_p, "above 0 and up to 1")
-        ->check(CLI::Range(0.0, 1.0));
+    command->option("--model", &options->model, "alias; default: the first that is offered");
+    command->option("--system", &options->system, "system message");
+    command->option("--max-tokens", &options->tokens_max, "most tokens of the answer")
+        .range(1, 4294967295.0);
+    command->option("--temperature", &options->temperature, "0..2").range(0, 2);
+    command->option("--top-p", &options->top_p, "above 0 and up to 1").range(0, 1);
 }
 
 Submission submission_of(const ControlOptions& options)

@@ -15,7 +15,7 @@ constexpr size_t kInputBytesMax = 1 << 20;  // far above what one packet holds
 
 // A JSON array of {"role", "content"}; content is text or a list of text parts, which are joined.
 // Throws Failure.
-std::vector<ChatMessage> messages_of(simdjson::dom::element list, const std::string& what);
+std::vector<ChatMessage> messages_of(const JsonValue& list, const std::string& what);
 
 // The text of a message on the command line; "-" or nothing at all takes standard input unless that
 // is a terminal. One newline at the end of standard input is not part of it. Throws Failure.
@@ -32,7 +32,7 @@ struct ControlOptions {
     double temperature = -1;  // below 0: not given
     double top_p = -1;        // below 0: not given
 };
-void add_control_options(CLI::App* command, ControlOptions* options);
+void add_control_options(Command* command, ControlOptions* options);
 Submission submission_of(const ControlOptions& options);
 
 }  // namespace aotx::cli

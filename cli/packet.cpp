@@ -317,22 +317,21 @@ int decode(const Context& context, const DecodeArguments& arguments)
 
 }  // namespace
 
-void add_packet_command(CLI::App& app, Context& context)
+void add_packet_command(Command& program, Context& context)
 {
-    CLI::App* const packet = app.add_subcommand("packet", "look into packets");
-    packet->require_subcommand(1);
+    Command packet = program.add_family("packet", "look into packets");
     const auto arguments = std::make_shared<DecodeArguments>();
-    CLI::App* const command = add_command(
-        *packet, context, "decode", "a packet, binary or hex, as named fields",
-        "  aotxctl packet decode grants.bin\n"
-        "  aotxctl packet decode --hex '414f5458 41504931 02000000 ...' --json\n"
-        "  tail -1 trace.hex | aotxctl packet decode - --reply-to information\n"
-        "A packet that breaks a rule is printed all the same, and the exit code is 3.\n",
-        [&context, arguments]() { return decode(context, *arguments); });
-    command->add_option("source", arguments->source, "file, or - for standard input");
-    command->add_option("--hex", arguments->hex, "hex digits; blanks and colons are skipped");
-    command->add_option("--reply-to", arguments->reply_to,
-                        "operation that a reply answers, which names its payload; default read");
+    Command command =
+        packet.add(context, "decode", "a packet, binary or hex, as named fields",
+                   "  aotxctl packet decode grants.bin\n"
+                   "  aotxctl packet decode --hex '414f5458 41504931 02000000 ...' --json\n"
+                   "  tail -1 trace.hex | aotxctl packet decode - --reply-to information\n"
+                   "A packet that breaks a rule is printed all the same, and the exit code is 3.\n",
+                   [&context, arguments]() { return decode(context, *arguments); });
+    command.option("source", &arguments->source, "file, or - for standard input");
+    command.option("--hex", &arguments->hex, "hex digits; blanks and colons are skipped");
+    command.option("--reply-to", &arguments->reply_to,
+                   "operation that a reply answers, which names its payload; default read");
 }
 
 }  // namespace aotx::cli

@@ -53,9 +53,9 @@ int submit(const Context& context, const SubmitArguments& arguments)
         document = open_device(arguments.connection)->submit(submission);
     }
     const JsonDocument admission(document, kExitProtocol, "the admission");
-    const std::string handle = json_text(admission.root(), "id");
+    const std::string handle = admission.root().text_of("id");
     check_handle(handle);
-    context.json ? print_json(simdjson::minify(admission.root())) : print_text(handle + "\n");
+    context.json ? print_json(admission.minified()) : print_text(handle + "\n");
     return kExitDone;
 }
 
@@ -74,13 +74,13 @@ int read(const Context& context, const HandleArguments& arguments)
     do {
         const std::string text = device->read(arguments.handle, cursor);
         const JsonDocument document(text, kExitProtocol, "the request");
-        simdjson::dom::element output;
-        if (document.root()["output"].get(output) != simdjson::SUCCESS) {
+        const JsonValue* const output = document.root().find("output");
+        if (output == nullptr) {
             throw Failure(kExitProtocol, "the request has no output window");
         }
-        const std::string bytes = base64_member(output, "bytes");
-        const uint64_t next = json_number(output, "next_cursor");
-        total = json_number(output, "total_bytes");
+        const std::string bytes = base64_member(*output, "bytes");
+        const uint64_t next = output->number_of("next_cursor");
+        total = output->number_of("total_bytes");
         if (next != cursor + bytes.size() || (next == cursor && next < total)) {
             throw Failure(kExitProtocol, "the output window contradicts itself");
         }
@@ -145,7 +145,7 @@ int cancel(const Context& context, const HandleArguments& arguments)
     const std::string text = open_device(arguments.connection)->cancel(arguments.handle);
     const JsonDocument document(text, kExitProtocol, "the request");
     if (context.json) {
-        print_json(simdjson::minify(document.root()));
+        print_json(document.minified());
         return kExitDone;
     }
     const RequestState state = request_state(document.root());
@@ -155,52 +155,52 @@ int cancel(const Context& context, const HandleArguments& arguments)
     return kExitDone;
 }
 
-void add_submit(CLI::App& app, Context& context)
+void add_submit(Command& program, Context& context)
 {
     const auto arguments = std::make_shared<SubmitArguments>();
-    CLI::App* const command =
-        add_command(app, context, "submit", "admit a request and print its handle; does not wait",
+    Command command =
+        program.add(context, "submit", "admit a request and print its handle; does not wait",
                     "  aotxctl submit 'What is the capital of France?'\n"
                     "  aotxctl submit --messages conversation.json --max-tokens 64\n"
                     "  aotxctl watch $(aotxctl submit 'Tell me a story')\n",
                     [&context, arguments]() { return submit(context, *arguments); });
-    command->add_option("message", arguments->message, "what to say; - is standard input");
-    command->add_option("--messages", arguments->messages_file,
-                        "JSON array of {\"role\",\"content\"}, or -");
-    command->add_option("--file", arguments->body_file,
-                        "whole JSON body of POST /aotx/v1/requests, or -");
-    add_control_options(command, &arguments->controls);
-    add_connection_options(command, &arguments->connection);
+    command.option("message", &arguments->message, "what to say; - is standard input");
+    command.option("--messages", &arguments->messages_file,
+                   "JSON array of {\"role\",\"content\"}, or -");
+    command.option("--file", &arguments->body_file,
+                   "whole JSON body of POST /aotx/v1/requests, or -");
+    add_control_options(&command, &arguments->controls);
+    add_connection_options(&command, &arguments->connection);
 }
 
-void add_handle_command(CLI::App& app, Context& context, const char* name, const char* about,
+void add_handle_command(Command& program, Context& context, const char* name, const char* about,
                         const char* examples, int (*run)(const Context&, HandleArguments))
 {
     const auto arguments = std::make_shared<HandleArguments>();
-    CLI::App* const command =
-        add_command(app, context, name, about, examples,
-                    [&context, arguments, run]() { return run(context, *arguments); });
-    command->add_option("handle", arguments->handle, "request handle")->required();
+    Command command = program.add(context, name, about, examples, [&context, arguments, run]() {
+        return run(context, *arguments);
+    });
+    command.option("handle", &arguments->handle, "request handle").required();
     if (std::string(name) != "cancel") {
-        command->add_option("--cursor", arguments->cursor, "first output byte");
-        command->add_flag("--raw", arguments->raw, "let control bytes reach the terminal");
+        command.option("--cursor", &arguments->cursor, "first output byte");
+        command.flag("--raw", &arguments->raw, "let control bytes reach the terminal");
     }
-    add_connection_options(command, &arguments->connection);
+    add_connection_options(&command, &arguments->connection);
 }
 
 }  // namespace
 
-void add_request_commands(CLI::App& app, Context& context)
+void add_request_commands(Command& program, Context& context)
 {
-    add_submit(app, context);
-    add_handle_command(app, context, "read", "the output that is there now",
+    add_submit(program, context);
+    add_handle_command(program, context, "read", "the output that is there now",
                        "  aotxctl read $HANDLE\n  aotxctl read $HANDLE --cursor 100 --json\n",
                        [](const Context& c, HandleArguments a) { return read(c, a); });
-    add_handle_command(app, context, "watch",
+    add_handle_command(program, context, "watch",
                        "follow a request to its end, through lost connections",
                        "  aotxctl watch $HANDLE\n  aotxctl watch $HANDLE:100 --json\n",
                        [](const Context& c, HandleArguments a) { return watch(c, std::move(a)); });
-    add_handle_command(app, context, "cancel", "end a request; harmless when it has ended",
+    add_handle_command(program, context, "cancel", "end a request; harmless when it has ended",
                        "  aotxctl cancel $HANDLE\n",
                        [](const Context& c, HandleArguments a) { return cancel(c, a); });
 }

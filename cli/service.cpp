@@ -16,67 +16,66 @@ int models(const Context& context, const ConnectionOptions& options)
     const std::string text = open_device(options)->models();
     const JsonDocument document(text, kExitProtocol, "the list of models");
     if (context.json) {
-        print_json(simdjson::minify(document.root()));
+        print_json(document.minified());
         return kExitDone;
     }
-    simdjson::dom::array list;
-    if (document.root()["data"].get(list) != simdjson::SUCCESS) {
+    const JsonValue* const list = document.root().find("data");
+    if (list == nullptr) {
         throw Failure(kExitProtocol, "the list of models holds no data");
     }
-    for (const simdjson::dom::element model : list) {
-        const bool memory = json_flag(model, "automatic_memory");
-        print_text(escape_controls(json_text(model, "id"), false) +
+    for (const JsonValue& model : list->items) {
+        const bool memory = model.flag_of("automatic_memory");
+        print_text(escape_controls(model.text_of("id"), false) +
                    (memory ? "  (automatic memory)\n" : "\n"));
     }
     return kExitDone;
 }
 
-int health(const Context& context, const ConnectionOptions& options)
+int capabilities(const Context& context, const ConnectionOptions& options)
 {
-    const std::string text = open_device(options)->health();
-    // A health check of another program in front may answer plain text; its status counts.
-    try {
-        print_document(context, text, "the health answer");
-    } catch (const Failure&) {
-        context.json ? print_json("{\"status\":\"ok\"}") : print_text("status: ok\n");
-    }
+    print_document(context, open_device(options)->capabilities(), "the capabilities");
     return kExitDone;
 }
 
-void add_document_command(CLI::App& app, Context& context, const char* name, const char* about,
-                          const char* examples, std::string (Device::*document)())
+int telemetry(const Context& context, const ConnectionOptions& options)
+{
+    print_document(context, open_device(options)->telemetry(), "the telemetry");
+    return kExitDone;
+}
+
+int health(const Context& context, const ConnectionOptions& options)
+{
+    print_document(context, open_device(options)->health(), "the health answer");
+    return kExitDone;
+}
+
+void add_document_command(Command& program, Context& context, const char* name, const char* about,
+                          const char* examples,
+                          int (*run)(const Context&, const ConnectionOptions&))
 {
     const auto options = std::make_shared<ConnectionOptions>();
-    CLI::App* const command =
-        add_command(app, context, name, about, examples, [&context, options, document, name]() {
-            print_document(context, ((*open_device(*options)).*document)(), name);
-            return static_cast<int>(kExitDone);
-        });
-    add_connection_options(command, options.get());
+    Command command = program.add(context, name, about, examples,
+                                  [&context, options, run]() { return run(context, *options); });
+    add_connection_options(&command, options.get());
 }
 
 }  // namespace
 
-void add_service_commands(CLI::App& app, Context& context)
+void add_service_commands(Command& program, Context& context)
 {
-    const auto models_options = std::make_shared<ConnectionOptions>();
-    CLI::App* const list =
-        add_command(app, context, "models", "the models that the grant permits",
-                    "  aotxctl models\n  aotxctl models --direct --config aotx.toml --json\n",
-                    [&context, models_options]() { return models(context, *models_options); });
-    add_connection_options(list, models_options.get());
-    add_document_command(app, context, "capabilities", "limits, models and features",
+    add_document_command(program, context, "models", "the models that the grant permits",
+                         "  aotxctl models\n  aotxctl models --direct --config aotx.toml --json\n",
+                         models);
+    add_document_command(program, context, "capabilities", "limits, models and features",
                          "  aotxctl capabilities\n  aotxctl capabilities --json | jq .limits\n",
-                         &Device::capabilities);
-    add_document_command(app, context, "telemetry", "counters of the running epoch",
+                         capabilities);
+    add_document_command(program, context, "telemetry", "counters of the running epoch",
                          "  aotxctl telemetry\n  aotxctl telemetry --direct --config aotx.toml\n",
-                         &Device::telemetry);
-    const auto health_options = std::make_shared<ConnectionOptions>();
-    CLI::App* const alive =
-        add_command(app, context, "health", "does the service answer, and is the device ready",
-                    "  aotxctl health --url http://127.0.0.1:8081\n  aotxctl health && echo up\n",
-                    [&context, health_options]() { return health(context, *health_options); });
-    add_connection_options(alive, health_options.get());
+                         telemetry);
+    add_document_command(program, context, "health", "does the service answer, is the device ready",
+                         "  aotxctl health --url http://127.0.0.1:8081\n"
+                         "  aotxctl health && echo up\n",
+                         health);
 }
 
 }  // namespace aotx::cli

@@ -104,20 +104,19 @@ int token_new(const Context& context, const TokenArguments& arguments)
 
 }  // namespace
 
-void add_token_command(CLI::App& app, Context& context)
+void add_token_command(Command& program, Context& context)
 {
-    CLI::App* const token = app.add_subcommand("token", "make credentials");
-    token->require_subcommand(1);
+    Command token = program.add_family("token", "make credentials");
     const auto arguments = std::make_shared<TokenArguments>();
-    CLI::App* const make = add_command(
-        *token, context, "new", "make a token and the configuration block that knows it",
-        "  aotxctl token new --name laptop\n"
-        "  aotxctl token new --name laptop --out laptop.token >> aotx.toml\n"
-        "  aotxctl token new --name laptop --id 0123456789abcdef0123456789abcdef   (rotation)\n",
-        [&context, arguments]() { return token_new(context, *arguments); });
-    make->add_option("--name", arguments->name, "name of the principal")->capture_default_str();
-    make->add_option("--id", arguments->id, "ID of the principal, 32 hex digits; random if absent");
-    make->add_option("--out", arguments->out, "write the token to this new file, mode 0600");
+    Command make =
+        token.add(context, "new", "make a token and the configuration block that knows it",
+                  "  aotxctl token new --name laptop\n"
+                  "  aotxctl token new --name laptop --out laptop.token >> aotx.toml\n"
+                  "  aotxctl token new --id 0123456789abcdef0123456789abcdef   (rotation)\n",
+                  [&context, arguments]() { return token_new(context, *arguments); });
+    make.option("--name", &arguments->name, "name of the principal").show_default();
+    make.option("--id", &arguments->id, "ID of the principal, 32 hex digits; random if absent");
+    make.option("--out", &arguments->out, "write the token to this new file, mode 0600");
 }
 
 }  // namespace aotx::cli
