@@ -4,6 +4,10 @@
 // Lifetime: one run.
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 #include "support.h"
 #include "tests/support/guard_page.h"
@@ -89,4 +93,48 @@ TEST_CASE("packing reads no byte behind its source")
         const uint64_t row_bytes = source_row_bytes(type, 256);
         source_row(type, copy.bytes() + 2 * row_bytes, 256, row.data());
     }
+}
+
+TEST_CASE("blocks mean what the format's own numpy dequantisers say")
+{
+    std::ifstream in("tests/kernels/golden/dequantise.txt");
+    REQUIRE(in.good());
+    uint32_t types = 0;
+    std::string line;
+    while (std::getline(in, line)) {
+        if (line.empty() || line[0] == '#') {
+            continue;
+        }
+        std::istringstream words(line);
+        uint32_t number = 0;
+        std::string name;
+        std::string hex;
+        words >> number >> name >> hex;
+        INFO(name);
+        REQUIRE(weight_type_known(number));
+        std::vector<uint8_t> bytes;
+        for (size_t i = 0; i < hex.size(); i += 2) {
+            bytes.push_back(static_cast<uint8_t>(std::stoul(hex.substr(i, 2), nullptr, 16)));
+        }
+        std::vector<float> want;
+        std::string word;
+        while (words >> word) {
+            want.push_back(std::strtof(word.c_str(), nullptr));
+        }
+        const WeightType type = static_cast<WeightType>(number);
+        const WeightFormat format = weight_format(type);
+        REQUIRE(want.size() == bytes.size() / format.source_bytes * format.source_elements);
+        std::vector<float> got(want.size());
+        source_row(type, bytes.data(), static_cast<uint32_t>(want.size()), got.data());
+        float largest = 0;
+        for (const float value : want) {
+            largest = std::max(largest, std::fabs(value));
+        }
+        // The judge and we round scale * code + minimum at different points.
+        for (size_t i = 0; i < want.size(); i++) {
+            CHECK(std::fabs(got[i] - want[i]) <= 1e-6f * largest);
+        }
+        types++;
+    }
+    CHECK(types == 13);
 }
