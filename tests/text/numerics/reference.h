@@ -1,0 +1,63 @@
+// Purpose:  a plain F32 computation of a Llama-family model over the dequantised weights: what the
+//           runtime and its peers are measured against. Written for reading, not for speed.
+// Owns:     all weights as floats.
+// Thread:   one.
+// Lifetime: open -> logits.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/cpu/packed_matrix.h"
+#include "gguf.h"
+
+namespace aotx_test {
+
+class Reference {
+public:
+    // Empty when all is well, else what is wrong. Assumes a file that the runtime accepts.
+    std::string open(const aotx::GgufFile& file);
+
+    uint32_t vocab() const { return vocab_; }
+
+    // Logits after tokens first .. last of a sequence that starts at position 0.
+    // Returns f32 [tokens.size() - first][vocab].
+    std::vector<float> logits(const std::vector<int32_t>& tokens, size_t first) const;
+
+private:
+    struct Matrix {
+        uint32_t rows = 0;
+        uint32_t columns = 0;
+        std::vector<float> weights;  // [rows][columns]
+    };
+    struct Layer {
+        Matrix attention_norm, query, key, value, attention_output;
+        Matrix query_bias, key_bias, value_bias;
+        Matrix feed_forward_norm, gate, up, down;
+    };
+
+    Matrix load(const aotx::GgufFile& file, const std::string& name) const;
+    std::vector<float> multiply(const Matrix& matrix, const std::vector<float>& x) const;
+    std::vector<float> norm(const Matrix& weight, const std::vector<float>& x) const;
+    void add_bias(const Matrix& bias, std::vector<float>* x) const;
+    void rotate(std::vector<float>* x, uint32_t heads) const;
+    std::vector<float> attend(const std::vector<float>& queries, const std::vector<float>& keys,
+                              const std::vector<float>& values) const;
+
+    uint32_t layers_count_ = 0;
+    uint32_t size_ = 0;
+    uint32_t heads_ = 0;
+    uint32_t kv_heads_ = 0;
+    uint32_t head_size_ = 0;
+    uint32_t rotated_ = 0;
+    uint32_t vocab_ = 0;
+    bool split_ = false;
+    float base_ = 10000.0f;
+    float position_scale_ = 1.0f;
+    float epsilon_ = 0.0f;
+    Matrix embedding_, output_, output_norm_, rope_factors_;
+    std::vector<Layer> layers_;
+};
+
+}  // namespace aotx_test
