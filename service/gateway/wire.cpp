@@ -122,18 +122,17 @@ uint64_t Wires::reconnect(uint64_t now_ns) noexcept
     if (now_ns < retry_ns_) {
         return retry_ns_;
     }
-    const size_t missing_before = missing_;
     for (size_t i = 0; i < wires_.size(); i++) {
         if (!wires_[i].fd.valid() && !connect_one(i)) {
             break;  // nobody listens, so the others would fail alike
         }
     }
+    // Only a reply sets this back: a broker that takes connections and drops them is no peer yet.
+    backoff_ns_ = std::min(backoff_ns_ * 2, kBackoffNsMax);
     if (missing_ == 0) {
         log_line(LogLevel::Info, "connected to the device, %zu connections", wires_.size());
         return 0;
     }
-    backoff_ns_ =
-        missing_ < missing_before ? kBackoffNsMin : std::min(backoff_ns_ * 2, kBackoffNsMax);
     retry_ns_ = now_ns + backoff_ns_;
     return retry_ns_;
 }
@@ -329,6 +328,7 @@ void Wires::on_event(size_t index) noexcept
     }
     wire.flying = false;
     wire.proved = true;
+    backoff_ns_ = kBackoffNsMin;
     flying_count_--;
     next_free_ = index >= kWatchWires ? index : next_free_;
     deliver(index, reply);
