@@ -27,7 +27,7 @@ TEST_CASE("a request head is judged in the order of the contract")
         {"well formed", [](Bytes*) {}, AOTX_OK},
         {"a head byte short", [](Bytes* b) { b->resize(127); }, AOTX_ERR_LENGTH},
         {"empty", [](Bytes* b) { b->clear(); }, AOTX_ERR_LENGTH},
-        {"payload one byte short", [](Bytes* b) { b->resize(b->size() - 1); }, AOTX_ERR_LENGTH},
+        {"payload one byte short", [](Bytes* b) { b->pop_back(); }, AOTX_ERR_LENGTH},
         {"payload one byte long", [](Bytes* b) { b->push_back(0); }, AOTX_ERR_LENGTH},
         {"length word wraps", [](Bytes* b) { put32(b, 88, 0xffffff80u); }, AOTX_ERR_LENGTH},
         {"length before magic",
