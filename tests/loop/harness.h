@@ -145,15 +145,15 @@ class __attribute__((visibility("hidden"))) Device {
 public:
     static constexpr uint64_t kEpoch = 7;
 
-    explicit Device(aotx::LoopConfig config = {}, const std::vector<std::string>& options = {"{}"})
+    explicit Device(aotx::LoopConfig config = {}, const std::vector<std::string>& options = {"{}"},
+                    const char* library = AOTX_SCRIPTED_LIBRARY)
     {
         const uint32_t roles[] = {AOTX_MODEL_ROLE_LANGUAGE, AOTX_MODEL_ROLE_LANGUAGE_Q4,
                                   AOTX_MODEL_ROLE_LANGUAGE_AUDIO};
         config.epoch = kEpoch;
         for (const std::string& option : options) {
             runtimes_.push_back(std::make_unique<frt::LoadedModel>());
-            const frt::LoadStatus loaded =
-                runtimes_.back()->open(AOTX_SCRIPTED_LIBRARY, option.c_str());
+            const frt::LoadStatus loaded = runtimes_.back()->open(library, option.c_str());
             INFO(runtimes_.back()->reason());
             REQUIRE(loaded == frt::LoadStatus::loaded);
             config.models[config.models_count].role = roles[config.models_count];
@@ -179,7 +179,10 @@ public:
     Device(const Device&) = delete;
     Device& operator=(const Device&) = delete;
 
-    aotx::Loop* loop() { return loop_; }
+    aotx::Loop* loop()
+    {
+        return loop_;
+    }
     void stop()
     {
         aotx::loop_stop(loop_);

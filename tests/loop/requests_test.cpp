@@ -227,3 +227,16 @@ TEST_CASE("stopping answers what is parked and ends what runs")
     aotx::loop_telemetry(device.loop(), &telemetry);
     CHECK(telemetry.requests_failed == 1);
 }
+
+TEST_CASE("the third-party example loads and serves unchanged")
+{
+    Device device({}, {"{}"}, AOTX_EXAMPLE_LIBRARY);
+    device.grant(1, {kAnn});
+    for (uint64_t number = 1; number <= 3; number++) {
+        REQUIRE(device.submit(kAnn, id_of(number), "abc").head.status == 202);
+        const Reply done = device.finish(kAnn, id_of(number));
+        // The plain level's transcript, "user: abc\nassistant:", read backwards.
+        CHECK(done.text() == ":tnatsissa\ncba :resu");
+        CHECK(done.head.finish == AOTX_FINISH_STOP);
+    }
+}
