@@ -67,7 +67,7 @@ AOTX_INLINE uint32_t core_float_bits(float value)
 AOTX_INLINE float core_bits_float(uint32_t bits)
 {
     float value = 0;
-    core_copy(&value, &bits, sizeof value);
+    __builtin_memcpy(&value, &bits, sizeof value);  // a loop over bytes would keep callers scalar
     return value;
 }
 

@@ -9,13 +9,17 @@
 
 namespace aotx {
 
-constexpr uint32_t kSampleBins = 512;        // of the distance from the best logit
-constexpr float kSampleBinsPerNat = 16.0f;   // so the bins span 32 nats: a share below 1e-13
-constexpr uint32_t kSampleCandidates = 512;  // of one sub-bin, ordered at a time
+constexpr uint32_t kSampleBins = 512;         // of the distance from the best logit
+constexpr float kSampleBinsPerNat = 16.0f;    // so the bins span 32 nats: a share below 1e-13
+constexpr uint32_t kSampleCandidates = 512;   // of one sub-bin, ordered at a time
+constexpr uint32_t kSampleChunkTokens = 128;  // whose shares are computed together
+constexpr uint32_t kSampleChunks = 2048;      // the last one holds whatever is left
 
 struct SampleScratch {
     double bin_mass[kSampleBins];
     double sub_mass[kSampleBins];
+    double chunk_mass[kSampleChunks];
+    float share[kSampleChunkTokens];
     float value[kSampleCandidates];  // scaled logit minus the best
     int32_t token[kSampleCandidates];
 };
@@ -24,13 +28,12 @@ struct SampleScratch {
 // and on the device, so a draw does not depend on who makes it.
 AOTX_INLINE float core_exp(float x)
 {
-    if (!(x > -87.0f)) {
-        return 0.0f;
-    }
-    const float scaled = x * 1.44269504f;
+    // Select instead of branch, so that a loop over many becomes vector code.
+    const float bounded = x > -87.0f ? x : -87.0f;
+    const float scaled = bounded * 1.44269504f;
     const int32_t whole = static_cast<int32_t>(scaled - 0.5f);
     const float n = static_cast<float>(whole);
-    const float r = (x - n * 0.693359375f) - n * -2.12194440e-4f;
+    const float r = (bounded - n * 0.693359375f) - n * -2.12194440e-4f;
     float sum = 1.9875691500e-4f;
     sum = sum * r + 1.3981999507e-3f;
     sum = sum * r + 8.3334519073e-3f;
@@ -38,7 +41,8 @@ AOTX_INLINE float core_exp(float x)
     sum = sum * r + 1.6666665459e-1f;
     sum = sum * r + 5.0000001201e-1f;
     sum = sum * r * r + r + 1.0f;
-    return sum * core_bits_float(static_cast<uint32_t>(whole + 127) << 23u);
+    const float power = sum * core_bits_float(static_cast<uint32_t>(whole + 127) << 23u);
+    return x > -87.0f ? power : 0.0f;
 }
 
 // A uniform number in [0, 1) from a counter: the same for the same seed, request and token index.
@@ -49,18 +53,42 @@ AOTX_INLINE double core_uniform(uint64_t seed, const uint8_t id[16], uint32_t to
     return static_cast<double>(core_siphash(key, words, 3) >> 11u) * 0x1.0p-53;
 }
 
+constexpr uint32_t kArgmaxLanes = 16;
+
 // The token of the largest logit, the lower ID among equals. NaN is never larger than anything.
 AOTX_INLINE int32_t core_argmax(const float* logits, uint32_t vocab)
 {
-    uint32_t best = 0;
-    float best_value = logits[0];
-    for (uint32_t i = 1; i < vocab; i++) {
-        if (logits[i] > best_value || (best_value != best_value && logits[i] == logits[i])) {
-            best = i;
-            best_value = logits[i];
+    // Lanes find the value, a second look finds its first place: both are vector code, a running
+    // index is not.
+    float lane[kArgmaxLanes];
+    for (uint32_t i = 0; i < kArgmaxLanes; i++) {
+        lane[i] = -3.4e38f;
+    }
+    uint32_t at = 0;
+    for (; at + kArgmaxLanes <= vocab; at += kArgmaxLanes) {
+        for (uint32_t i = 0; i < kArgmaxLanes; i++) {
+            lane[i] = logits[at + i] > lane[i] ? logits[at + i] : lane[i];
         }
     }
-    return static_cast<int32_t>(best);
+    float best = -3.4e38f;
+    for (; at < vocab; at++) {
+        best = logits[at] > best ? logits[at] : best;
+    }
+    for (uint32_t i = 0; i < kArgmaxLanes; i++) {
+        best = lane[i] > best ? lane[i] : best;
+    }
+    for (uint32_t i = 0; i < vocab; i++) {
+        if (logits[i] == best) {
+            return static_cast<int32_t>(i);
+        }
+    }
+    // Nothing above the floor: the first that is a number, or token 0.
+    for (uint32_t i = 0; i < vocab; i++) {
+        if (logits[i] == logits[i]) {
+            return static_cast<int32_t>(i);
+        }
+    }
+    return 0;
 }
 
 // Bin of a distance below the best; the last bin holds everything further away.
@@ -88,21 +116,94 @@ AOTX_INLINE float core_sample_value(const SampleView& view, uint32_t token)
     return value == value ? value : -1.0e30f;
 }
 
+// Shares of the tokens from first on, kSampleChunkTokens or to the end, into scratch->share. Returns
+// how many.
+AOTX_INLINE uint32_t core_sample_shares(const SampleView& view, uint32_t first,
+                                        SampleScratch* scratch)
+{
+    const uint32_t left = view.vocab - first;
+    if (left < kSampleChunkTokens) {
+        for (uint32_t i = 0; i < left; i++) {
+            scratch->share[i] = core_exp(core_sample_value(view, first + i));
+        }
+        return left;
+    }
+    // The same with a fixed length, which is what makes it vector code.
+    const float* const logits = view.logits + first;
+    for (uint32_t i = 0; i < kSampleChunkTokens; i++) {
+        const float value = (logits[i] - view.best) * view.inverse;
+        scratch->share[i] = core_exp(value == value ? value : -1.0e30f);
+    }
+    return kSampleChunkTokens;
+}
+
 // Share of every bin, in one pass. Returns the whole mass.
 AOTX_INLINE double core_sample_bins(const SampleView& view, SampleScratch* scratch)
 {
     for (uint32_t i = 0; i < kSampleBins; i++) {
         scratch->bin_mass[i] = 0.0;
     }
-    for (uint32_t i = 0; i < view.vocab; i++) {
-        const float value = core_sample_value(view, i);
-        scratch->bin_mass[core_sample_bin(value)] += static_cast<double>(core_exp(value));
+    for (uint32_t first = 0; first < view.vocab; first += kSampleChunkTokens) {
+        const uint32_t count = core_sample_shares(view, first, scratch);
+        for (uint32_t i = 0; i < count; i++) {
+            const uint32_t bin = core_sample_bin(core_sample_value(view, first + i));
+            scratch->bin_mass[bin] += static_cast<double>(scratch->share[i]);
+        }
     }
     double mass = 0.0;
     for (uint32_t i = 0; i < kSampleBins; i++) {
         mass += scratch->bin_mass[i];
     }
     return mass;
+}
+
+// Sum of the shares in scratch->share.
+AOTX_INLINE double core_sample_sum(const SampleScratch& scratch, uint32_t count)
+{
+    double lane[4] = {0.0, 0.0, 0.0, 0.0};  // an addition need not wait for the one before
+    for (uint32_t i = 0; i < count; i++) {
+        lane[i % 4u] += static_cast<double>(scratch.share[i]);
+    }
+    return (lane[0] + lane[1]) + (lane[2] + lane[3]);
+}
+
+// A draw from the whole vocabulary: no nucleus, so no bins. Shares are summed by chunks of IDs, then
+// the chunk in which they reach (1 - uniform) of the whole is walked.
+AOTX_INLINE int32_t core_sample_whole(const SampleView& view, double uniform,
+                                      SampleScratch* scratch)
+{
+    double mass = 0.0;
+    for (uint32_t i = 0; i < kSampleChunks; i++) {
+        scratch->chunk_mass[i] = 0.0;
+    }
+    for (uint32_t first = 0; first < view.vocab; first += kSampleChunkTokens) {
+        const uint32_t chunk = first / kSampleChunkTokens;
+        const uint32_t count = core_sample_shares(view, first, scratch);
+        const double sum = core_sample_sum(*scratch, count);
+        scratch->chunk_mass[chunk < kSampleChunks ? chunk : kSampleChunks - 1u] += sum;
+        mass += sum;
+    }
+    const double target = mass * (1.0 - uniform);
+    double sum = 0.0;
+    uint32_t chunk = 0;
+    while (chunk + 1u < kSampleChunks && sum + scratch->chunk_mass[chunk] < target) {
+        sum += scratch->chunk_mass[chunk];
+        chunk++;
+    }
+    // Rounding may leave the target a hair above the whole mass: then the last token with a share.
+    int32_t last = -1;
+    for (uint32_t first = chunk * kSampleChunkTokens; first < view.vocab;
+         first += kSampleChunkTokens) {
+        const uint32_t count = core_sample_shares(view, first, scratch);
+        for (uint32_t i = 0; i < count; i++) {
+            sum += static_cast<double>(scratch->share[i]);
+            last = scratch->share[i] > 0.0f ? static_cast<int32_t>(first + i) : last;
+            if (scratch->share[i] > 0.0f && sum >= target) {
+                return last;
+            }
+        }
+    }
+    return last;
 }
 
 // Is (value, token) before (other_value, other_token): larger first, lower ID among equals?
@@ -278,11 +379,12 @@ AOTX_INLINE int32_t core_sample(const float* logits, uint32_t vocab, float tempe
     if (view.best != view.best || view.inverse > 3.0e38f) {
         return best;
     }
-    const double mass = core_sample_bins(view, scratch);
-    SampleLimit limit = {kSampleBins - 1u, -3.0e38f, INT32_MAX, mass, 0.0};
-    if (top_p < 1.0f) {
-        limit = core_sample_nucleus(view, mass * static_cast<double>(top_p), scratch);
+    if (!(top_p < 1.0f)) {
+        const int32_t token = core_sample_whole(view, uniform, scratch);
+        return token < 0 ? best : token;
     }
+    const double mass = core_sample_bins(view, scratch);
+    const SampleLimit limit = core_sample_nucleus(view, mass * static_cast<double>(top_p), scratch);
     return core_sample_draw(view, limit, limit.mass * (1.0 - uniform), *scratch);
 }
 
