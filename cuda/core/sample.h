@@ -116,8 +116,8 @@ AOTX_INLINE float core_sample_value(const SampleView& view, uint32_t token)
     return value == value ? value : -1.0e30f;
 }
 
-// Shares of the tokens from first on, kSampleChunkTokens or to the end, into scratch->share. Returns
-// how many.
+// Shares of the tokens from first on, kSampleChunkTokens or to the end, into scratch->share.
+// Returns how many.
 AOTX_INLINE uint32_t core_sample_shares(const SampleView& view, uint32_t first,
                                         SampleScratch* scratch)
 {
@@ -167,8 +167,8 @@ AOTX_INLINE double core_sample_sum(const SampleScratch& scratch, uint32_t count)
     return (lane[0] + lane[1]) + (lane[2] + lane[3]);
 }
 
-// A draw from the whole vocabulary: no nucleus, so no bins. Shares are summed by chunks of IDs, then
-// the chunk in which they reach (1 - uniform) of the whole is walked.
+// A draw from the whole vocabulary: no nucleus, so no bins. Shares are summed by chunks of IDs,
+// then the chunk in which they reach (1 - uniform) of the whole is walked.
 AOTX_INLINE int32_t core_sample_whole(const SampleView& view, double uniform,
                                       SampleScratch* scratch)
 {
