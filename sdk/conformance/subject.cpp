@@ -16,18 +16,6 @@ namespace {
 constexpr int32_t kFrameWidth = 48;
 constexpr int32_t kFrameHeight = 36;
 
-void send(int descriptor, const std::string& line)
-{
-    size_t sent = 0;
-    while (sent < line.size()) {
-        const ssize_t count = ::write(descriptor, line.data() + sent, line.size() - sent);
-        if (count <= 0) {
-            _exit(3);  // the parent is gone
-        }
-        sent += static_cast<size_t>(count);
-    }
-}
-
 template <typename Function>
 void find(void* library, const char* name, Function* function)
 {
@@ -70,10 +58,19 @@ bool is_image(const frt_runtime_port_desc& port)
     return port.modality == FRT_RT_MOD_IMAGE || port.modality == FRT_RT_MOD_DEPTH;
 }
 
-void Report::begin(const char* rule)
+void Report::send(const std::string& line)
 {
-    send(descriptor_, std::string("begin\t") + rule + "\n");
+    size_t sent = 0;
+    while (descriptor_ >= 0 && sent < line.size()) {
+        const ssize_t count = ::write(descriptor_, line.data() + sent, line.size() - sent);
+        if (count <= 0) {
+            _exit(3);  // the parent is gone
+        }
+        sent += static_cast<size_t>(count);
+    }
 }
+
+void Report::begin(const char* rule) { send(std::string("begin\t") + rule + "\n"); }
 
 void Report::write(Verdict verdict, const char* rule, const char* format, va_list arguments)
 {
@@ -82,8 +79,8 @@ void Report::write(Verdict verdict, const char* rule, const char* format, va_lis
     for (char* at = text; *at != '\0'; at++) {
         *at = *at == '\n' || *at == '\t' ? ' ' : *at;
     }
-    send(descriptor_, std::string(verdict_name(verdict)) + "\t" + rule + "\t" +
-                          (verdict == Verdict::pass ? "" : text) + "\n");
+    last_text_ = verdict == Verdict::pass ? "" : text;
+    send(std::string(verdict_name(verdict)) + "\t" + rule + "\t" + last_text_ + "\n");
 }
 
 bool Report::check(const char* rule, bool holds, const char* format, ...)
@@ -135,8 +132,9 @@ bool Subject::load()
     find(library_, "frt_graph_variant_count", &exec.variant_count);
     find(library_, "frt_buffer_dptr", &exec.dptr);
     find(library_, "frt_buffer_bytes", &exec.buffer_bytes);
-    find(library_, "frt_ctx_backend", &exec.backend);
     find(library_, "frt_stream_sync", &exec.stream_sync);
+    find(library_, "frt_buffer_write", &exec.write);
+    find(library_, "frt_buffer_read", &exec.read);
     if (factory == nullptr) {
         report->check("factory.symbol", false, "there is no such symbol");
     }
@@ -235,17 +233,23 @@ void Driver::make_payload(uint32_t index, uint32_t variant)
     payloads_[index] = bytes;
 }
 
-bool Driver::window(uint32_t index, void** memory) const
+bool Driver::window_write(uint32_t index) const
 {
     const frt_runtime_port_desc& port = model_->ports[index];
-    const ExecFunctions& exec = subject_->exec;
-    // Only memory that this process can read is touched.
-    if (port.buffer == nullptr || exec.dptr == nullptr || exec.backend == nullptr ||
-        std::strcmp(exec.backend(model_->exp->ctx), "cpu") != 0) {
-        return false;
-    }
-    *memory = static_cast<char*>(exec.dptr(port.buffer)) + port.offset;
-    return true;
+    std::string bytes = payloads_[index];
+    bytes.resize(port.bytes);
+    return port.buffer != nullptr && subject_->exec.write != nullptr &&
+           subject_->exec.write(model_->exp->ctx, port.buffer, port.offset, bytes.data(),
+                                bytes.size(), 0) == FRT_OK;
+}
+
+bool Driver::window_read(uint32_t index, std::string* bytes) const
+{
+    const frt_runtime_port_desc& port = model_->ports[index];
+    bytes->assign(port.bytes, '\0');
+    return port.buffer != nullptr && subject_->exec.read != nullptr &&
+           subject_->exec.read(model_->exp->ctx, port.buffer, port.offset, bytes->data(),
+                               bytes->size(), 0) == FRT_OK;
 }
 
 std::string Driver::feed(uint32_t variant)
@@ -258,13 +262,8 @@ std::string Driver::feed(uint32_t variant)
             continue;
         }
         make_payload(at, variant);
-        void* memory = nullptr;
         if (port.update == FRT_RT_PORT_SWAP) {
-            if (window(at, &memory)) {
-                std::string bytes = payloads_[at];
-                bytes.resize(port.bytes);
-                std::memcpy(memory, bytes.data(), bytes.size());
-            }
+            window_write(at);
             continue;
         }
         const int code = set(at, payloads_[at].data(), payloads_[at].size());
@@ -291,6 +290,16 @@ void Driver::scribble()
     }
 }
 
+int Driver::replay(uint32_t index) const
+{
+    const frt_runtime_graph_desc& graph = model_->exp->graphs[index];
+    const int code = subject_->exec.replay(graph.handle, graph.default_key, graph.stream_id);
+    // Waited for, so that order between streams holds and a tick is done when it returns.
+    return code != FRT_OK || subject_->exec.stream_sync == nullptr
+               ? code
+               : subject_->exec.stream_sync(model_->exp->ctx, graph.stream_id);
+}
+
 int Driver::tick()
 {
     const frt::Authority authority = subject_->adopted.authority();
@@ -300,9 +309,7 @@ int Driver::tick()
     }
     if (authority == frt::Authority::stages) {
         for (uint64_t at = 0; at < model_->n_stages; at++) {
-            const frt_runtime_graph_desc& graph = model_->exp->graphs[model_->stages[at].graph];
-            const int code =
-                subject_->exec.replay(graph.handle, graph.default_key, graph.stream_id);
+            const int code = replay(model_->stages[at].graph);
             if (code != 0) {
                 return code;
             }
@@ -316,8 +323,7 @@ int Driver::tick()
         if (stage.executor_kind == FRT_GENERIC_STAGE_OPAQUE) {
             code = plan->run_opaque(plan->stage_self, stage.executor_ref);
         } else if (subject_->exec.replay != nullptr) {
-            const frt_runtime_graph_desc& graph = model_->exp->graphs[stage.executor_ref];
-            code = subject_->exec.replay(graph.handle, graph.default_key, graph.stream_id);
+            code = replay(stage.executor_ref);
         }
         if (code != 0) {
             return code;
@@ -326,29 +332,31 @@ int Driver::tick()
     return 0;
 }
 
+bool Driver::output(uint32_t index, std::string* bytes)
+{
+    const frt_runtime_port_desc& port = model_->ports[index];
+    if (port.direction != FRT_RT_PORT_OUT) {
+        return false;
+    }
+    if (port.update == FRT_RT_PORT_SWAP) {
+        return window_read(index, bytes);
+    }
+    char none = 0;
+    uint64_t need = 0;
+    const int code = model_->verbs.get_output(model_->self, index, &none, 0, &need, -1);
+    if ((code != FRT_VERB_STORAGE && code != FRT_VERB_OK) || need > (UINT64_C(1) << 30)) {
+        return false;
+    }
+    bytes->assign(need, '\0');
+    return model_->verbs.get_output(model_->self, index, bytes->data(), need, &need, -1) == 0;
+}
+
 std::vector<std::string> Driver::outputs()
 {
     std::vector<std::string> all;
     for (uint32_t at = 0; at < model_->n_ports; at++) {
-        const frt_runtime_port_desc& port = model_->ports[at];
-        if (port.direction != FRT_RT_PORT_OUT) {
-            continue;
-        }
-        void* memory = nullptr;
-        if (port.update == FRT_RT_PORT_SWAP) {
-            if (window(at, &memory)) {
-                all.emplace_back(static_cast<const char*>(memory), port.bytes);
-            }
-            continue;
-        }
-        char none = 0;
-        uint64_t need = 0;
-        const int code = model_->verbs.get_output(model_->self, at, &none, 0, &need, -1);
-        if ((code != FRT_VERB_STORAGE && code != FRT_VERB_OK) || need > (UINT64_C(1) << 30)) {
-            continue;
-        }
-        std::string bytes(need, '\0');
-        if (model_->verbs.get_output(model_->self, at, bytes.data(), need, &need, -1) == 0) {
+        std::string bytes;
+        if (output(at, &bytes)) {
             all.push_back(std::move(bytes));
         }
     }

@@ -18,6 +18,7 @@ namespace flashrt::conformance {
 // the parent knows which one a crash belongs to.
 class Report {
 public:
+    // A descriptor below 0 keeps nothing but last_text.
     explicit Report(int descriptor) : descriptor_(descriptor) {}
 
     void begin(const char* rule);
@@ -27,10 +28,15 @@ public:
     __attribute__((format(printf, 3, 4))) void warn(const char* rule, const char* format, ...);
     __attribute__((format(printf, 3, 4))) void skip(const char* rule, const char* format, ...);
 
+    // The text of the most recent finding.
+    const std::string& last_text() const { return last_text_; }
+
 private:
     void write(Verdict verdict, const char* rule, const char* format, va_list arguments);
+    void send(const std::string& line);
 
     int descriptor_;
+    std::string last_text_;
 };
 
 // The exec functions that the producer itself uses; its handles belong to that library. NULL where
@@ -41,8 +47,11 @@ struct ExecFunctions {
     size_t (*variant_count)(frt_graph graph) = nullptr;
     void* (*dptr)(frt_buffer buffer) = nullptr;
     size_t (*buffer_bytes)(frt_buffer buffer) = nullptr;
-    const char* (*backend)(frt_ctx ctx) = nullptr;
     int (*stream_sync)(frt_ctx ctx, int stream_id) = nullptr;
+    int (*write)(frt_ctx ctx, frt_buffer to, size_t offset, const void* host, size_t bytes,
+                 int stream_id) = nullptr;
+    int (*read)(frt_ctx ctx, frt_buffer from, size_t offset, void* host, size_t bytes,
+                int stream_id) = nullptr;
 };
 
 class Subject {
@@ -85,6 +94,8 @@ public:
     int tick();
     // Every readable output behind the last tick, in port order.
     std::vector<std::string> outputs();
+    // One output; false when it cannot be read.
+    bool output(uint32_t port, std::string* bytes);
     int set(uint32_t port, const void* data, uint64_t bytes) const;
     // The bytes that feed writes into a port.
     const std::string& payload(uint32_t port) const { return payloads_[port]; }
@@ -93,7 +104,9 @@ public:
 
 private:
     void make_payload(uint32_t port, uint32_t variant);
-    bool window(uint32_t port, void** memory) const;
+    int replay(uint32_t graph) const;
+    bool window_write(uint32_t port) const;
+    bool window_read(uint32_t port, std::string* bytes) const;
 
     Subject* subject_;
     const frt_model_runtime_v1* model_;

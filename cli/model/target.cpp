@@ -1,0 +1,193 @@
+// Purpose:  load the model of a command and gather its inputs.
+// Owns:     see target.h.
+// Thread:   main.
+// Lifetime: see target.h.
+#include "cli/model/target.h"
+
+#include <cstring>
+
+#include "cli/failure.h"
+#include "cli/model/media.h"
+
+namespace aotx::cli {
+namespace {
+
+constexpr size_t kInputBytesMax = size_t{1} << 30;
+
+bool ends_with(const std::string& text, const char* end)
+{
+    const size_t bytes = std::strlen(end);
+    return text.size() >= bytes && text.compare(text.size() - bytes, bytes, end) == 0;
+}
+
+template <size_t count>
+const char* word(const char* const (&words)[count], uint32_t value)
+{
+    return value < count ? words[value] : "?";
+}
+
+// "a,b,c" to its parts.
+std::vector<std::string> split(const std::string& text)
+{
+    std::vector<std::string> parts;
+    size_t at = 0;
+    while (at <= text.size()) {
+        const size_t comma = text.find(',', at);
+        parts.push_back(text.substr(at, comma - at));
+        at = comma == std::string::npos ? text.size() + 1 : comma + 1;
+    }
+    return parts;
+}
+
+}  // namespace
+
+const char* modality_word(uint32_t modality)
+{
+    static const char* const words[] = {"TENSOR", "IMAGE", "TEXT",  "STATE",
+                                        "ACTION", "AUDIO", "DEPTH", "FORCE"};
+    return word(words, modality);
+}
+
+const char* dtype_word(uint32_t dtype)
+{
+    static const char* const words[] = {"U8", "F32", "F16", "BF16", "I32", "I64"};
+    return word(words, dtype);
+}
+
+const char* layout_word(uint32_t layout)
+{
+    static const char* const words[] = {"FLAT", "HWC", "NHWC", "CHW", "NCHW"};
+    return word(words, layout);
+}
+
+const char* direction_word(uint32_t direction)
+{
+    static const char* const words[] = {"IN", "OUT"};
+    return word(words, direction);
+}
+
+const char* update_word(uint32_t update)
+{
+    static const char* const words[] = {"SWAP", "STAGED", "SETUP"};
+    return word(words, update);
+}
+
+std::string shape_text(const frt_runtime_port_desc& port)
+{
+    std::string text = "[";
+    for (uint32_t axis = 0; axis < port.rank; axis++) {
+        text += (axis == 0 ? "" : ", ") + std::to_string(port.shape[axis]);
+    }
+    return text + "]";
+}
+
+void add_target_options(Command* command, TargetArguments* arguments, bool with_inputs)
+{
+    command->option("library", &arguments->library, "shared object of the producer").required();
+    command->option("--config", &arguments->config, "configuration for its factory, JSON")
+        .show_default();
+    if (with_inputs) {
+        command->option(
+            "--in", &arguments->inputs,
+            "PORT=SOURCE; a source is a file (.png, several with commas; .wav; else "
+            "raw bytes), text:WORDS or num:1,2,3; ports without one get made-up values");
+    }
+}
+
+Target::Target(const TargetArguments& arguments)
+{
+    options_.library = arguments.library;
+    options_.config = arguments.config;
+    // A name without a slash would be looked for among the system's libraries.
+    if (options_.library.find('/') == std::string::npos) {
+        options_.library = "./" + options_.library;
+    }
+    subject_ = std::make_unique<flashrt::conformance::Subject>(options_, &report_);
+    if (!subject_->load()) {
+        throw Failure(kExitInput, report_.last_text());
+    }
+    frt_model_runtime_v1* runtime = nullptr;
+    const int code = subject_->factory(options_.config.c_str(), &runtime);
+    if (code != 0 || runtime == nullptr) {
+        throw Failure(kExitRefused,
+                      "the producer answers " + std::to_string(code) + " to this configuration");
+    }
+    const frt::LoadStatus status = subject_->adopted.adopt(runtime);
+    if (status != frt::LoadStatus::loaded) {
+        throw Failure(kExitProtocol, std::string("this is no runtime to work with: ") +
+                                         subject_->adopted.reason() +
+                                         " ('aotxctl model check' tells everything)");
+    }
+    subject_->model = runtime;
+    for (const std::string& input : arguments.inputs) {
+        add_feed(input);
+    }
+    driver_ = std::make_unique<flashrt::conformance::Driver>(subject_.get());
+}
+
+uint32_t Target::port(const std::string& name) const
+{
+    std::string names;
+    for (uint32_t at = 0; at < model()->n_ports; at++) {
+        if (name == model()->ports[at].name) {
+            return at;
+        }
+        names += (at == 0 ? "" : ", ") + std::string(model()->ports[at].name);
+    }
+    throw Failure(kExitUsage, "there is no port '" + name + "'; there are " + names);
+}
+
+std::string Target::error() const
+{
+    return model()->verbs.last_error(model()->self);
+}
+
+void Target::add_feed(const std::string& input)
+{
+    const size_t equals = input.find('=');
+    if (equals == std::string::npos) {
+        throw Failure(kExitUsage, "--in takes PORT=SOURCE");
+    }
+    const std::string name = input.substr(0, equals);
+    const std::string source = input.substr(equals + 1);
+    const frt_runtime_port_desc& desc = model()->ports[port(name)];
+    if (source.compare(0, 5, "text:") == 0) {
+        options_.feeds.push_back({name, source.substr(5)});
+        return;
+    }
+    if (source.compare(0, 4, "num:") == 0) {
+        options_.feeds.push_back({name, numbers_read(source.substr(4), desc.dtype, name)});
+        return;
+    }
+    if (ends_with(source, ".wav")) {
+        options_.feeds.push_back({name, wav_read(read_source(source, kInputBytesMax), source)});
+        return;
+    }
+    if (!ends_with(source, ".png")) {
+        options_.feeds.push_back({name, read_source(source, kInputBytesMax)});
+        return;
+    }
+    std::string views;
+    for (const std::string& file : split(source)) {
+        Picture picture = png_read(read_source(file, kInputBytesMax), file);
+        // On the heap whatever its size, so that moving the string moves no pixel.
+        pixels_.push_back(std::move(picture.rgb));
+        pixels_.back().reserve(64);
+        const frt_image_view view = {sizeof view,
+                                     FRT_RT_PIXEL_RGB8,
+                                     nullptr,
+                                     pixels_.back().size(),
+                                     static_cast<int32_t>(picture.width),
+                                     static_cast<int32_t>(picture.height),
+                                     0,
+                                     0,
+                                     0};
+        views.append(reinterpret_cast<const char*>(&view), sizeof view);
+        const char* data = pixels_.back().data();
+        std::memcpy(views.data() + views.size() - sizeof view + offsetof(frt_image_view, data),
+                    &data, sizeof data);
+    }
+    options_.feeds.push_back({name, views});
+}
+
+}  // namespace aotx::cli
