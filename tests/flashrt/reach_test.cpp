@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "conformance/allocation_calls.h"
+#include "flashrt/cpu_recorder.h"
 #include "flashrt/exec.h"
 #include "flashrt/loader.hpp"
 
@@ -333,6 +334,74 @@ TEST_CASE("hot verbs and ticks of reach allocate nothing and capture nothing", "
     for (uint64_t at = 0; at < model.runtime->exp->n_graphs; at++) {
         CHECK(frt_graph_variant_count(model.runtime->exp->graphs[at].handle) == 1);
     }
+}
+
+TEST_CASE("a million ticks of a producer call no allocator", "[hot]")
+{
+    frt::LoadedModel loaded;
+    REQUIRE(loaded.open(SCALE_LIBRARY, "{\"gain\": 2}") == frt::LoadStatus::loaded);
+    const frt_model_runtime_v1* runtime = loaded.runtime();
+    const frt_model_runtime_verbs& verbs = runtime->verbs;
+    float x[] = {1, 2, 3, 4};
+    float y[4] = {};
+    uint64_t written = 0;
+    int failures = 0;
+    const frt_runtime_port_desc before = runtime->ports[0];
+    const uint64_t calls = allocation_calls();
+    for (int turn = 0; turn < 1000 * 1000; turn++) {
+        x[0] = static_cast<float>(turn % 1000);
+        failures += verbs.set_input(runtime->self, 0, x, sizeof x, -1);
+        failures += verbs.step(runtime->self);
+        failures += verbs.get_output(runtime->self, 1, y, sizeof y, &written, -1);
+        failures += y[0] == 2 * x[0] ? 0 : 1;
+    }
+    CHECK(allocation_calls() == calls);
+    CHECK(failures == 0);
+    CHECK(std::memcmp(&before, &runtime->ports[0], sizeof before) == 0);
+}
+
+namespace {
+
+int count_up(void* arguments)
+{
+    (**static_cast<uint64_t**>(arguments))++;
+    return 0;
+}
+
+void record_count(void* user, void* stream)
+{
+    const frt_cpu_recorder* recorder = static_cast<const frt_cpu_recorder*>(stream);
+    REQUIRE(recorder->call(recorder->self, count_up, &user, sizeof user) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a million replays capture nothing and bind nothing anew", "[hot]")
+{
+    frt_ctx ctx = frt_ctx_create_on("cpu");
+    uint64_t count = 0;
+    frt_buffer buffer = frt_buffer_alloc(ctx, "w", 64);
+    frt_graph graphs[2] = {frt_graph_create(ctx, "a", 0), frt_graph_create(ctx, "b", 0)};
+    for (frt_graph graph : graphs) {
+        REQUIRE(frt_graph_bind(graph, "w", buffer) == FRT_OK);
+        REQUIRE(frt_graph_capture(graph, 0, record_count, &count) == FRT_OK);
+    }
+    const void* window = frt_buffer_dptr(buffer);
+    const uint64_t calls = allocation_calls();
+    int failures = 0;
+    for (int turn = 0; turn < 1000 * 1000; turn++) {
+        failures += frt_graph_replay(graphs[0], 0, 0);
+        failures += frt_graph_replay(graphs[1], 0, 0);
+    }
+    CHECK(allocation_calls() == calls);
+    CHECK(failures == 0);
+    CHECK(count == 2000 * 1000);
+    for (frt_graph graph : graphs) {
+        CHECK(frt_graph_variant_count(graph) == 1);
+        CHECK(frt_graph_bound(graph, "w") == buffer);
+    }
+    CHECK(frt_buffer_dptr(buffer) == window);
+    frt_ctx_destroy(ctx);
 }
 
 TEST_CASE("bad configurations are refused and leave nothing", "[reach]")
