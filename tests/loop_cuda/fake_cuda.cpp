@@ -105,7 +105,7 @@ bool run_children(Executor* executor, size_t first, size_t end)
 
 int setup()
 {
-    state.setup_calls++;
+    std::atomic_ref<uint64_t>(state.setup_calls)++;
     return state.fault;
 }
 
@@ -121,8 +121,8 @@ int open_device()
 
 int reset_device()
 {
-    state.setup_calls++;
-    state.resets++;
+    std::atomic_ref<uint64_t>(state.setup_calls)++;
+    std::atomic_ref<uint64_t>(state.resets)++;
     state.fault = 0;
     return 0;
 }
@@ -211,8 +211,10 @@ int program_close(void* executor)
 int launch(void* made, void*)
 {
     auto* const executor = static_cast<Executor*>(made);
-    state.launches++;
-    if (state.launches == state.fail_at_launch) {
+    std::atomic_ref<uint64_t>(state.launches)++;
+    std::atomic_ref<uint64_t> left(state.fail_in);
+    uint64_t count = left.load();
+    if (count != 0 && left.compare_exchange_strong(count, count - 1) && count == 1) {
         state.fault = kFaultLaunch;
     }
     if (state.fault != 0) {

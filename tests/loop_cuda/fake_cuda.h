@@ -5,6 +5,7 @@
 // Lifetime: of the test program.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -21,12 +22,25 @@ struct FakeCuda {
     uint64_t launches = 0;
     uint64_t kernels = 0;
     uint64_t resets = 0;
-    uint64_t fail_at_launch = 0;  // this launch, counted from 1, fails and so does all after it
-    int fault = 0;                // sticky, until a reset
+    uint64_t fail_in = 0;  // the launch that counts it down to 0 fails, and all after it
+    int fault = 0;         // sticky, until a reset
     bool refuse_allocation = false;
     bool tracing = false;
     std::vector<uint32_t> trace;  // kernels in the order in which they ran
 };
 
 FakeCuda& fake_cuda();
+
+// A counter that loop threads may be changing.
+inline uint64_t now_of(uint64_t& word)
+{
+    return std::atomic_ref<uint64_t>(word).load();
+}
+
+// Let the n-th launch from now fail.
+inline void fail_in(uint64_t launches)
+{
+    std::atomic_ref<uint64_t>(fake_cuda().fail_in).store(launches);
+}
+
 const aotx::CudaApi* fake_cuda_api();
