@@ -40,7 +40,7 @@ struct LoopConfig {
     uint64_t seed = 0;                         // of the sampling generator
     // A device that failed is brought back under a new epoch, if this gives one; null or 0: it
     // stays down. Called by a loop thread.
-    uint64_t (*fresh_epoch)(void* context) = nullptr;
+    uint64_t (*fresh_epoch)(void* context) noexcept = nullptr;
     void* fresh_epoch_context = nullptr;
     const LoopBackend* backend = nullptr;  // from loop_backend_load; null: the CPU
     LoopModel models[kLoopModelsMax] = {};

@@ -78,6 +78,7 @@ struct Service {
     std::vector<Model> models;
     Fd state;
     Fd signals;
+    const LoopBackend* backend = nullptr;  // null: the CPU runs the core
     Loop* loop = nullptr;
     bool is_loop_started = false;
     Broker* broker = nullptr;
@@ -117,11 +118,46 @@ bool signals_open(Fd* signals) noexcept
     return signals->valid();
 }
 
+// `auto` takes a usable GPU and else the CPU, saying why; `cuda` insists.
+bool backend_pick(Service* service, std::string* error) noexcept
+{
+    const std::string& device = service->config.device.device;
+    if (device == "cpu") {
+        return true;
+    }
+    char reason[512] = {};
+    service->backend = loop_backend_load(nullptr, reason, sizeof reason);
+    if (service->backend == nullptr && device == "cuda") {
+        *error = std::string("device.device is cuda: ") + reason;
+        return false;
+    }
+    if (service->backend == nullptr) {
+        log_line(LogLevel::Info, "%s; the CPU backend serves", reason);
+    }
+    return true;
+}
+
+// A GPU that comes back after a fault serves under an epoch of its own and knows no grants.
+uint64_t epoch_fresh(void* context) noexcept
+{
+    const Service* const service = static_cast<const Service*>(context);
+    std::string error;
+    uint64_t epoch = 0;
+    if (epoch_next(service->config.device.state_dir, static_cast<uint64_t>(std::time(nullptr)),
+                   &epoch, &error) != AOTX_OK) {
+        log_line(LogLevel::Error, "%s", error.c_str());
+        return 0;
+    }
+    kill(getpid(), SIGHUP);  // the main thread installs the grants again
+    return epoch;
+}
+
 int check(Service* service) noexcept
 {
     LoopBudget budget = {};
     const char* reason = "";
-    const LoopConfig config = loop_config(service->config, service->models, 1, 0);
+    LoopConfig config = loop_config(service->config, service->models, 1, 0);
+    config.backend = service->backend;
     if (loop_budget(config, &budget, &reason) != AOTX_OK) {
         return fail(kExitConfig, reason);
     }
@@ -140,7 +176,10 @@ int loop_up(Service* service) noexcept
         return fail(kExitStart, error);
     }
     random_bytes(&seed, sizeof seed);
-    const LoopConfig config = loop_config(service->config, service->models, epoch, seed);
+    LoopConfig config = loop_config(service->config, service->models, epoch, seed);
+    config.backend = service->backend;
+    config.fresh_epoch = epoch_fresh;
+    config.fresh_epoch_context = service;
     LoopBudget budget = {};
     const char* reason = "";
     if (loop_budget(config, &budget, &reason) != AOTX_OK ||
@@ -152,8 +191,10 @@ int loop_up(Service* service) noexcept
     }
     service->is_loop_started = true;
     log_line(LogLevel::Info,
-             "epoch %" PRIu64 ", %u models, memory budget %" PRIu64 " bytes and %" PRIu64 " mapped",
-             epoch, config.models_count, budget.total_bytes, mapped_bytes(*service));
+             "epoch %" PRIu64 " on %s, %u models, memory budget %" PRIu64 " bytes and %" PRIu64
+             " mapped",
+             epoch, loop_device(service->loop), config.models_count, budget.total_bytes,
+             mapped_bytes(*service));
     return kExitDone;
 }
 
@@ -290,8 +331,8 @@ int run(Service* service) noexcept
     if (config_load(service->arguments.config_path, &service->config, &error) != AOTX_OK) {
         return fail(kExitConfig, error);
     }
-    if (service->config.device.device == "cuda") {
-        return fail(kExitConfig, "device.device: this build has no CUDA backend");
+    if (!backend_pick(service, &error)) {
+        return fail(kExitConfig, error);
     }
     if (models_load(service->config, &service->models, &error) != AOTX_OK) {
         return fail(service->arguments.is_check ? kExitConfig : kExitStart, error);

@@ -36,7 +36,7 @@ std::string unusable(const aotx::CudaMachine& machine)
     return aotx::cuda_usable(machine, reason, sizeof reason) ? "" : reason;
 }
 
-uint64_t next_epoch(void* epoch)
+uint64_t next_epoch(void* epoch) noexcept
 {
     return ++*static_cast<uint64_t*>(epoch);
 }
