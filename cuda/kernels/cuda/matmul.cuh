@@ -414,7 +414,8 @@ __device__ __forceinline__ void matmul_finish(const MatmulArgs& args, uint32_t f
 }
 
 template <uint32_t kind, uint32_t columns8>
-__global__ void __launch_bounds__(kMatmulThreads) matmul(CU_GRID_CONSTANT const MatmulArgs args)
+__global__ void __launch_bounds__(kMatmulThreads, columns8 == 1 ? 4 : 3)
+    matmul(CU_GRID_CONSTANT const MatmulArgs args)
 {
     constexpr uint32_t tokens = columns8 * 8u;
     constexpr uint32_t chunk = columns8 == 1 ? 8u : 4u;  // tiles staged together
