@@ -27,8 +27,6 @@ ALLOWANCE_REGISTERS = 8  # compilers differ a little from release to release; a 
 ALLOWANCES = {
     "tick": (4096, 4096, "one thread runs the core's bookkeeping once a tick; it moves packets, not weights"),
     "tick_build": (4096, 4096, "runs once, before the loop"),
-    "matmul_f32_narrow": (128, 32, "matrices of 32-bit floats hold two planes; no shipped model has one in its layers"),
-    "matmul_f32_wide": (128, 32, "the same"),
     "sample": (256, 256, "a draw with a temperature is one thread's walk over the vocabulary"),
 }
 KINDS = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2k", 11: "q3k", 12: "q4k",
