@@ -265,6 +265,7 @@ int loop_open(const LoopConfig& config, Loop** loop, const char** reason) noexce
     made->slab = static_cast<uint8_t*>(map);
     made->reply_fd = reply_fd;
     pthread_mutex_init(&made->turn, nullptr);
+    pthread_mutex_init(&made->operating, nullptr);
     loop_build(made, config, &plan);
     *loop = made;
     return AOTX_OK;
@@ -318,6 +319,7 @@ void loop_close(Loop* loop) noexcept
     }
     AOTX_CORE_CHECK(loop->started != 1);
     pthread_mutex_destroy(&loop->turn);
+    pthread_mutex_destroy(&loop->operating);
     close(loop->reply_fd);
     const uint64_t slab_bytes = loop->slab_bytes;
     munmap(loop->slab, slab_bytes);
@@ -354,6 +356,9 @@ void loop_ring_doorbell(Loop* loop, const uint32_t* mailbox_indices, uint32_t co
         tail++;
     }
     list->tail.store(tail, std::memory_order_release);  // D1
+    if (operator_help(loop)) {
+        return;
+    }
     // P1, broker side: the list is written, now look whether the operator sleeps.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (loop->operator_parked.load(std::memory_order_relaxed) != 0) {

@@ -115,9 +115,9 @@ const char* loop_device(const Loop* loop) noexcept;
 aotx_ring_head* loop_ring(Loop* loop) noexcept;
 aotx_mailbox* loop_mailbox(Loop* loop, uint32_t index) noexcept;
 
-// Tell the loop that mailboxes were posted; once per burst, after the last post. One store when the
-// loop is awake. mailbox_indices names the posted mailboxes, so that the loop scans no other.
-// [broker thread]
+// Tell the loop that mailboxes were posted; once per burst, after the last post. The CPU's loop may
+// answer them before this returns, on the calling thread. mailbox_indices names the posted ones, so
+// that the loop scans no other. [broker thread]
 void loop_ring_doorbell(Loop* loop, const uint32_t* mailbox_indices, uint32_t count) noexcept;
 
 // Replies that have come. Up to capacity indices of mailboxes in turn REPLY. [broker thread]

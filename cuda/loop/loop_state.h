@@ -73,8 +73,14 @@ struct Loop {
     uint32_t broker_rung;      // value of broker_parked that has been rung for
     uint64_t operations;
 
-    // The operator's own.
+    // Under operating: the right to answer what has been posted. The broker takes it when it is
+    // free and answers its own burst, which spares two thread switches an operation; otherwise
+    // the operator has it and the broker rings.
+    pthread_mutex_t operating;
     CorePacket* packet;
+    uint64_t operator_deadline_ns;  // what the operator sleeps until, or is about to
+
+    // The operator's own.
     SpinBudget spin;
 
     // The stepper's own.
@@ -101,6 +107,10 @@ void reply_post(Loop* loop, uint32_t mailbox, uint32_t length_bytes) noexcept;
 
 // Answer every watch that is ready. [turn held]
 void watches_flush(Loop* loop) noexcept;
+
+// Answer everything that has been posted, on the calling thread. False, and nothing done, when the
+// operator is at it or the loop is stopping; then the operator has to be rung. [broker thread]
+[[nodiscard]] bool operator_help(Loop* loop) noexcept;
 
 void* operator_main(void* loop);
 void* stepper_main(void* loop);

@@ -1,6 +1,6 @@
-// Purpose:  the operator thread: takes posted packets, answers them, keeps the deadlines.
+// Purpose:  operating: takes posted packets, answers them, keeps the deadlines.
 // Owns:     nothing of its own.
-// Thread:   the operator; the turn and reply helpers are shared with the stepper.
+// Thread:   the operator, or the broker that helps; the turn and reply helpers also the stepper.
 // Lifetime: loop_start to loop_stop.
 #include <unistd.h>
 
@@ -140,12 +140,13 @@ bool operator_spin(Loop* loop)
     return false;
 }
 
-void operator_park(Loop* loop, uint64_t deadline_ns)
+// count: of the bell, read before the deadline was settled, so that a helper's earlier deadline is
+// not slept through.
+void operator_park(Loop* loop, uint32_t count, uint64_t deadline_ns)
 {
     loop->operator_parked.store(1, std::memory_order_relaxed);
     // P1, device side: parked is written, now look once more for work.
     std::atomic_thread_fence(std::memory_order_seq_cst);
-    const uint32_t count = loop->operator_bell.count.load(std::memory_order_seq_cst);
     const uint32_t tail = loop->doorbell.tail.load(std::memory_order_relaxed);
     const bool idle = tail == loop->doorbell.head.load(std::memory_order_relaxed) &&
                       loop->stopping.load(std::memory_order_relaxed) == 0;
@@ -157,23 +158,49 @@ void operator_park(Loop* loop, uint64_t deadline_ns)
 
 }  // namespace
 
+bool operator_help(Loop* loop) noexcept
+{
+    if (loop->stopping.load(std::memory_order_acquire) != 0 ||
+        pthread_mutex_trylock(&loop->operating) != 0) {
+        return false;
+    }
+    uint64_t deadline_ns = 0;
+    bool more = true;
+    while (more || deadline_ns == 0) {
+        more = operator_drain(loop);
+        deadline_ns = operator_settle(loop);
+    }
+    const bool earlier = deadline_ns < loop->operator_deadline_ns;
+    pthread_mutex_unlock(&loop->operating);
+    if (earlier) {
+        bell_ring(&loop->operator_bell);  // it sleeps too long
+    }
+    return true;
+}
+
 void* operator_main(void* argument)
 {
     Loop* const loop = static_cast<Loop*>(argument);
     while (loop->stopping.load(std::memory_order_acquire) == 0) {
+        pthread_mutex_lock(&loop->operating);
+        const uint32_t count = loop->operator_bell.count.load(std::memory_order_seq_cst);
         const bool more = operator_drain(loop);
         const uint64_t deadline_ns = operator_settle(loop);
+        loop->operator_deadline_ns = deadline_ns;
+        pthread_mutex_unlock(&loop->operating);
         if (more || deadline_ns == 0 || operator_spin(loop)) {
             continue;
         }
-        operator_park(loop, deadline_ns);
+        operator_park(loop, count, deadline_ns);
     }
     // Stopping: end what is queued, answer what has been posted, then leave.
+    pthread_mutex_lock(&loop->operating);
     while (operator_settle(loop) == 0) {
     }
     while (operator_drain(loop)) {
     }
     operator_settle(loop);
+    pthread_mutex_unlock(&loop->operating);
     return nullptr;
 }
 
