@@ -58,7 +58,7 @@ struct GatewayConfig {
     uint64_t body_credit_bytes = 64 << 20;
     uint32_t work = 64;
     uint32_t fetches = 4;
-    uint32_t wire_connections = 8;
+    uint32_t wire_connections = 34;
     uint32_t header_seconds = 10;
     uint32_t body_seconds = 60;
     uint32_t write_seconds = 10;
