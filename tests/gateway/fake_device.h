@@ -88,6 +88,7 @@ public:
             stopping_ = true;
             wake();
             thread_.join();
+            close(wake_);  // not in the thread: it could be gone before the line above has written
         }
     }
     void restart(uint64_t epoch)
@@ -235,7 +236,6 @@ private:
         }
         peers_.clear();
         close(listener_);
-        close(wake_);
         ::unlink(path_.c_str());
     }
 
