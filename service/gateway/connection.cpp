@@ -388,7 +388,8 @@ void Server::body_begin(Connection& connection) noexcept
     }
     body_readers_++;
     connection.reads_body = true;
-    if (!body_reserve(connection, request.chunked ? kChunkedBytesFirst : length)) {
+    const size_t first = std::min(kChunkedBytesFirst, body_limit(connection));
+    if (!body_reserve(connection, request.chunked ? first : length)) {
         return;
     }
     input_drop(connection, request.body_at);
@@ -701,6 +702,13 @@ void Server::expire(Connection& connection, const DeadlineQueue* queue) noexcept
 
 void Server::operation_expire(Connection& connection) noexcept
 {
+    const WireOperation& operation = connection.operation;
+    if (operation.state == WireOperation::State::Flying &&
+        operation.head.operation == AOTX_OPERATION_SUBMIT) {
+        // It may have been admitted, so its handle is told.
+        connection.request.submitted = true;
+        connection.request.epoch = operation.head.runtime_epoch;
+    }
     wires_.abandon(&connection.operation);
     const Refusal why = refusal(Code::ResponseTimeout);
     if (connection.request.streaming) {

@@ -16,6 +16,8 @@ namespace {
 
 using simdjson::dom::element;
 
+constexpr size_t kKeyBytesShown = 64;  // of an unknown field, in the error's param
+
 // A text that simdjson let pass holds a surrogate only where an escape named a lone one.
 bool has_surrogate(std::string_view text)
 {
@@ -83,11 +85,22 @@ std::string_view parse_message(simdjson::error_code error)
     }
 }
 
+// How much of a valid text fits without a cut inside a character: an answer is valid UTF-8 too.
+size_t whole_characters(std::string_view text, size_t bytes_max)
+{
+    size_t end = std::min(text.size(), bytes_max);
+    while (end != 0 && end < text.size() &&
+           (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) {
+        end--;
+    }
+    return end;
+}
+
 }  // namespace
 
 void JsonPath::append(std::string_view text) noexcept
 {
-    const size_t take = std::min(text.size(), sizeof text_ - length_);
+    const size_t take = whole_characters(text, sizeof text_ - length_);
     std::memcpy(text_ + length_, text.data(), take);
     length_ += take;
 }
@@ -174,7 +187,8 @@ bool json_fields_read(const simdjson::dom::object& object, const std::string_vie
         const std::string_view* const name = std::find(names, names + names_count, field.key);
         const size_t index = static_cast<size_t>(name - names);
         if (index == names_count) {
-            return reader->fail("Unknown field.", field.key.substr(0, 64));
+            return reader->fail("Unknown field.",
+                                field.key.substr(0, whole_characters(field.key, kKeyBytesShown)));
         }
         if ((seen & (1u << index)) != 0) {
             return reader->fail("Repeated field.", field.key);

@@ -98,7 +98,7 @@ bool Routes::reply_good(Server& server, Connection& connection, const Reply& rep
     return true;
 }
 
-bool Routes::stale_retry(Server& server, Connection& connection, const Reply& reply) noexcept
+bool Routes::stale_take(Server& server, Connection& connection, const Reply& reply) noexcept
 {
     Request& request = connection.request;
     if (reply.head.status != AOTX_STATUS_FORBIDDEN || request.retried) {
@@ -108,12 +108,19 @@ bool Routes::stale_retry(Server& server, Connection& connection, const Reply& re
         server.grants_read_ns_ = server.now_ns_;
         static_cast<void>(server.access_.grants_load());  // the old one stays when it fails
     }
-    aotx_request_head& head = connection.operation.head;
-    if (head.grant_revision == server.access_.revision()) {
+    if (connection.operation.head.grant_revision == server.access_.revision()) {
         return false;
     }
     request.retried = true;
-    head.grant_revision = server.access_.revision();
+    return true;
+}
+
+bool Routes::stale_retry(Server& server, Connection& connection, const Reply& reply) noexcept
+{
+    if (!stale_take(server, connection, reply)) {
+        return false;
+    }
+    connection.operation.head.grant_revision = server.access_.revision();
     operation_queue(server, connection);
     return true;
 }

@@ -44,6 +44,8 @@ struct Routes {
     // Whether it also says 200; refuses when not, and repeats the operation when only the grant
     // revision was stale.
     static bool reply_ok(Server& server, Connection& connection, const Reply& reply) noexcept;
+    // Whether a 403 came from a stale revision and a newer one is known now.
+    static bool stale_take(Server& server, Connection& connection, const Reply& reply) noexcept;
     static bool stale_retry(Server& server, Connection& connection, const Reply& reply) noexcept;
 
     // routes_info.cpp

@@ -3,6 +3,7 @@
 // Owns:     nothing.
 // Thread:   the gateway's.
 // Lifetime: not applicable.
+#include <algorithm>
 #include <cstring>
 
 #include "aotx/handle.h"
@@ -146,9 +147,7 @@ void Routes::submit(Server& server, Connection& connection, std::string_view bod
                       refusal(Code::InvalidField, "Above what the grant permits.", "max_tokens"));
         return;
     }
-    submission.output_tokens = chat.has_output_tokens ? chat.output_tokens : limit;
-    // Without a row in the grant file the device refuses anyway; 1 only keeps the packet in form.
-    submission.output_tokens = submission.output_tokens == 0 ? 1 : submission.output_tokens;
+    submission.output_tokens = chat.has_output_tokens ? chat.output_tokens : 0;
     if (chat.has_inline_media) {
         operation_head(server, connection, AOTX_OPERATION_INFORMATION);
         operation_start<submit_inline_done>(server, connection);
@@ -180,7 +179,9 @@ void Routes::submit_next(Server& server, Connection& connection) noexcept
     head.runtime_epoch = server.epoch_;
     std::memcpy(head.id, connection.request.id, sizeof head.id);
     head.model_role = model_role(server.config_.models[submission.model]);
-    head.count = submission.output_tokens;
+    // Without a row in the grant file the device refuses anyway; 1 only keeps the packet in form.
+    const uint32_t limit = std::max(connection.request.principal->output_tokens_max, 1u);
+    head.count = submission.output_tokens != 0 ? submission.output_tokens : limit;
     head.temperature = submission.temperature;
     head.top_p = submission.top_p;
     head.payload_bytes = static_cast<uint32_t>(submission.payload.size());
@@ -248,10 +249,13 @@ void Routes::submit_done(Server& server, Connection& connection, const Reply& re
         submit_next(server, connection);
         return;
     }
-    if (!stale_retry(server, connection, reply)) {
-        const bool has_media = !connection.submission->media.empty();
-        server.refuse(connection, refusal_of_submission(reply.head.status, has_media));
+    if (stale_take(server, connection, reply)) {
+        // Built anew: the epoch may be new to us too, and with the grant the token limit.
+        submit_next(server, connection);
+        return;
     }
+    const bool has_media = !connection.submission->media.empty();
+    server.refuse(connection, refusal_of_submission(reply.head.status, has_media));
 }
 
 void Routes::admitted(Server& server, Connection& connection, const Reply& reply) noexcept

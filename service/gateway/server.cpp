@@ -92,6 +92,14 @@ bool address_parse(const std::string& bind, sockaddr_storage* address, socklen_t
     return true;
 }
 
+// When a file was last written, 0 for one that cannot be seen.
+uint64_t file_written_s(const std::string& path)
+{
+    struct stat state = {};
+    const bool seen = !path.empty() && stat(path.c_str(), &state) == 0 && state.st_mtime > 0;
+    return seen ? static_cast<uint64_t>(state.st_mtime) : 0;
+}
+
 void descriptors_raise(size_t wanted)
 {
     rlimit limit = {};
@@ -131,6 +139,11 @@ int Server::open(const Config& config, std::string* error) noexcept
 {
     AOTX_CHECK(connections_ == nullptr);
     config_ = config;
+    for (ModelConfig& model : config_.models) {
+        if (model.published_at == 0) {
+            model.published_at = file_written_s(model.path);
+        }
+    }
     const GatewayConfig& gateway = config_.gateway;
     access_.open(config_);
     if (access_.grants_load() != AOTX_OK) {

@@ -77,7 +77,7 @@ struct Submission {
     bool include_usage = false;
     size_t model = 0;
     std::vector<uint8_t> payload;  // kept for a retry, and while media digests are read
-    uint32_t output_tokens = 0;
+    uint32_t output_tokens = 0;    // 0: as many as the grant permits
     float temperature = 1.0f;
     float top_p = 1.0f;
     std::vector<ChatMedia> media;

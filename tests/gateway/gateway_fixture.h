@@ -325,7 +325,7 @@ public:
             device->grant(id, i == 2 ? uint32_t{AOTX_ACTION_INFER} : kActionsAll, 4, revision);
         }
     }
-    void grants_write(uint64_t revision)
+    void grants_write(uint64_t revision, uint32_t output_tokens_max = 100)
     {
         std::string frame;
         for (size_t i = 0; i < config.principals.size(); i++) {
@@ -334,7 +334,7 @@ public:
             row.revision = revision;
             row.actions = i == 2 ? uint32_t{AOTX_ACTION_INFER} : kActionsAll;
             row.model_mask = 4;
-            row.output_tokens_max = 100;
+            row.output_tokens_max = output_tokens_max;
             row.active_requests_max = 8;
             frame.append(reinterpret_cast<const char*>(&row), sizeof row);
         }

@@ -271,6 +271,12 @@ TEST_CASE("bodies that are refused, with the field that is wrong")
         CHECK(result.code == row.code);
         CHECK(result.status == row.status);
     }
+    // A long name is cut between two characters.
+    CHECK(read(with("\"x" + repeat("\xc3\xa9", 40) + "\":1")).param ==
+          "x" + repeat("\xc3\xa9", 31));
+    const std::string deep =
+        with("\"stream\":true,\"stream_options\":{\"" + repeat("\xf0\x9f\x98\x80", 40) + "\":1}");
+    CHECK(read(deep).param == "stream_options." + repeat("\xf0\x9f\x98\x80", 16));
     std::string keys;
     for (int i = 0; i < 129; i++) {
         keys += (i == 0 ? "\"k" : ",\"k") + std::to_string(i) + "\":1";

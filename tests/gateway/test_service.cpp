@@ -2,6 +2,8 @@
 // Owns:     nothing.
 // Thread:   the test's.
 // Lifetime: one run.
+#include <fcntl.h>
+
 #include "gateway_fixture.h"
 
 namespace {
@@ -82,6 +84,21 @@ TEST_CASE("models, capabilities, telemetry and policy tell what the device tells
     CHECK(metrics.status == 200);
     CHECK(contains(metrics.body, "aotx_device_up 1\n"));
     CHECK(gateway.ask(get("/metrics", kTokenBare)).status == 403);
+}
+
+TEST_CASE("a model without a publication time has the one of its file")
+{
+    std::string path;
+    Gateway gateway([&](aotx::Config& config) {
+        path = config.device.grants_path + ".model";
+        std::ofstream(path) << "weights";
+        const timespec times[2] = {{1600000000, 0}, {1600000000, 0}};
+        REQUIRE(utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+        config.models[0].published_at = 0;
+        config.models[0].path = path;
+    });
+    CHECK(contains(gateway.ask(get("/v1/models")).body, "\"created\":1600000000,"));
+    CHECK(contains(gateway.ask(get("/aotx/v1/capabilities")).body, "\"published_at\":1600000000,"));
 }
 
 TEST_CASE("a plain completion waits for the end and answers once")
@@ -406,6 +423,18 @@ TEST_CASE("a new grant revision is taken over without a restart")
     gateway.device_grants(3);
     gateway.server->reload();
     CHECK(gateway.ask(get("/v1/models")).status == 200);
+}
+
+TEST_CASE("a submission under a stale grant is sent again as the new one has it")
+{
+    // The gateway has heard nothing of the device yet, so the epoch is news to it as well.
+    Gateway gateway;
+    gateway.grants_write(2, 50);
+    gateway.device_grants(2);
+    const std::string handle = gateway.submit();
+    CHECK(handle.compare(0, 21, "req-0123456789abcdef-") == 0);
+    CHECK(gateway.device->last().revision == 2);
+    CHECK(gateway.device->last().output_tokens == 50);
 }
 
 TEST_CASE("refusals of a submission")

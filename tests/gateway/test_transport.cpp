@@ -296,6 +296,23 @@ TEST_CASE("a body that ends early, and a chunked body that is too large")
     CHECK(contains(answer.body, code("body_limit")));
 }
 
+TEST_CASE("a small limit holds for chunked bodies too")
+{
+    Gateway gateway([](aotx::Config& config) { config.gateway.json_bytes = 2000; });
+    const std::string start =
+        "POST /aotx/v1/requests HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        "Authorization: Bearer " +
+        kTokenOne + "\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n";
+    for (const size_t bytes : {size_t{2000}, size_t{2001}}) {
+        std::string body = chat_body();
+        body.insert(body.size() - 1, std::string(bytes - body.size(), ' '));
+        char length[16];
+        snprintf(length, sizeof length, "%zx\r\n", bytes);
+        const Answer answer = gateway.ask(start + length + body + "\r\n0\r\n\r\n");
+        CHECK(answer.status == (bytes == 2000 ? 202 : 413));
+    }
+}
+
 TEST_CASE("no more bodies at once than readers and credit allow")
 {
     Gateway gateway([](aotx::Config& config) {
@@ -371,6 +388,13 @@ TEST_CASE("a device that hangs costs one connection to it and an answer in time"
     Gateway gateway([](aotx::Config& config) { config.gateway.operation_seconds = 1; });
     CHECK(gateway.ask(get("/v1/models")).status == 200);
     gateway.device->mute = true;
+    // A submission that got no answer may have been admitted: its handle is told all the same.
+    Client submits(gateway.port);
+    submits.send(post("/v1/chat/completions", chat_body()));
+    const Answer unknown = submits.read();
+    CHECK(unknown.status == 504);
+    CHECK(contains(unknown.body, code("response_timeout")));
+    CHECK(unknown.header("X-Request-ID").compare(0, 21, "req-0123456789abcdef-") == 0);
     std::vector<std::unique_ptr<Client>> clients;
     for (int i = 0; i < 20; i++) {  // more than there are connections to the device
         clients.push_back(std::make_unique<Client>(gateway.port));
