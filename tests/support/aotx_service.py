@@ -148,8 +148,11 @@ class Service:
         """The gateway process, a child of aotxd."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         for child in children:
-            if b"aotx-gateway" in Path(f"/proc/{child}/cmdline").read_bytes():
-                return int(child)
+            try:
+                if b"aotx-gateway" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+            except (FileNotFoundError, ProcessLookupError):
+                continue  # it ended between the list and the look
         return None
 
     def http(self, method, path, body=None, token="", headers=None, timeout=60):
