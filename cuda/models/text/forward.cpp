@@ -12,6 +12,9 @@
 #include <cstring>
 #include <new>
 
+#include "memory.h"
+#include "rope.h"
+
 namespace aotx {
 
 namespace {
@@ -26,7 +29,6 @@ constexpr uint32_t kStoreTokens = 8;        // tokens of one rotation unit
 constexpr uint64_t kUnitBytes = 96 * 1024;  // weights of one unit: they stay in the private caches
 constexpr uint32_t kUnitsOfWorker = 6;      // units that a worker should find in one product
 constexpr uint32_t kCountersOfLayer = 12;
-constexpr uint32_t kRopeExactEvery = 32;
 
 // The next piece of one allocation; null while only counting.
 template <typename T>
@@ -44,37 +46,6 @@ uint32_t larger(uint32_t a, uint32_t b)
 uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
-}
-
-// Cosine and sine of every position and pair. Exact at every 32nd position, in between turned on in
-// double precision, far below the last bit of a float.
-void fill_rope(const ModelShape& shape, const float* factors, uint32_t positions, float* table)
-{
-    const uint32_t pairs = shape.rotated / 2;
-    for (uint32_t i = 0; i < pairs; i++) {
-        const double exponent = -2.0 * i / shape.rotated;
-        double step = std::pow(static_cast<double>(shape.rope_base), exponent);
-        step /= static_cast<double>(shape.rope_scale);
-        if (factors != nullptr) {
-            step /= static_cast<double>(factors[i]);
-        }
-        const double step_cosine = std::cos(step);
-        const double step_sine = std::sin(step);
-        double cosine = 1.0;
-        double sine = 0.0;
-        for (uint64_t position = 0; position < positions; position++) {
-            if (position % kRopeExactEvery == 0) {
-                cosine = std::cos(step * static_cast<double>(position));
-                sine = std::sin(step * static_cast<double>(position));
-            }
-            float* const at = table + 2 * (position * pairs + i);
-            at[0] = static_cast<float>(cosine);
-            at[1] = static_cast<float>(sine);
-            const double turned = cosine * step_cosine - sine * step_sine;
-            sine = cosine * step_sine + sine * step_cosine;
-            cosine = turned;
-        }
-    }
 }
 
 }  // namespace
@@ -171,7 +142,7 @@ bool Forward::open(const Model& model, KvCache* cache, WorkerPool* pool,
     for (uint32_t i = 0; i < counters_count_; i++) {
         new (&counters_[i]) WorkCounter();
     }
-    fill_rope(of_model, model.rope_factors(), shape.sequence_tokens, rope_);
+    rope_fill(of_model, model.rope_factors(), shape.sequence_tokens, rope_);
     return true;
 }
 

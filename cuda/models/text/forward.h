@@ -12,17 +12,9 @@
 #include "cuda/kernels/cpu/worker_pool.h"
 #include "kv_cache.h"
 #include "model.h"
+#include "step_engine.h"
 
 namespace aotx {
-
-// One token of a step.
-struct StepToken {
-    uint32_t token;
-    uint32_t sequence;
-    uint32_t position;
-    uint32_t logits_row;  // kNoLogits or the row of logits that it fills
-};
-constexpr uint32_t kNoLogits = ~0u;
 
 struct ForwardShape {
     uint32_t step_tokens = 0;      // tokens of one step, at most

@@ -1,27 +1,15 @@
-// Purpose:  read hyperparameters and tensors of a Llama-family file, refuse what is not served, and
-//           pack the weights.
+// Purpose:  pack the weights of a model for the CPU kernels.
 // Owns:     the arena.
 // Thread:   see model.h.
 // Lifetime: see model.h.
 #include "model.h"
 
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include <cstring>
 #include <new>
-#include <string>
 #include <vector>
 
 #include "aotx/status.h"
-
-#define AOTX_TRY_MODEL(expression)           \
-    do {                                     \
-        const int try_status = (expression); \
-        if (try_status != AOTX_OK) {         \
-            return try_status;               \
-        }                                    \
-    } while (false)
+#include "memory.h"
 
 namespace aotx {
 
@@ -34,406 +22,114 @@ uint64_t aligned(uint64_t bytes)
     return (bytes + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
 }
 
-// Settings that change the computation and that this runtime does not serve. They are refused
-// unless they hold the value that means "off".
-struct ForeignKey {
-    const char* name;
-    float off;
-};
-
-constexpr ForeignKey kForeignKeys[] = {
-    {"attention.scale", 0.0f},
-    {"attention.clamp_kqv", 0.0f},
-    {"attention.max_alibi_bias", 0.0f},
-    {"logit_scale", 0.0f},
-    {"residual_scale", 0.0f},
-    {"embedding_scale", 0.0f},
-    {"expert_count", 0.0f},
-    {"final_logit_softcapping", 0.0f},
-    {"attn_logit_softcapping", 0.0f},
-};
-
 }  // namespace
-
-uint8_t* memory_take(uint64_t bytes) noexcept
-{
-    void* const memory =
-        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) {
-        return nullptr;
-    }
-    madvise(memory, bytes, MADV_HUGEPAGE);
-    // Resident now, so that no verb meets a page fault and a lack of memory shows at open. An older
-    // kernel without this advice fills the pages when they are first written, which is right too.
-#if defined(MADV_POPULATE_WRITE)
-    if (madvise(memory, bytes, MADV_POPULATE_WRITE) != 0 && errno == ENOMEM) {
-        munmap(memory, bytes);
-        return nullptr;
-    }
-#endif
-    return static_cast<uint8_t*>(memory);
-}
-
-void memory_free(uint8_t* memory, uint64_t bytes) noexcept
-{
-    if (memory != nullptr) {
-        munmap(memory, bytes);
-    }
-}
 
 // Everything that open needs and nothing keeps.
 struct Model::Loader {
-    Loader(Model* target, const GgufFile& source, WorkerPool* workers, TextReason* words)
-        : model(target), file(source), pool(workers), reason(words)
+    Loader(Model* target, const ModelSource& from, WorkerPool* workers)
+        : model(target), source(from), pool(workers)
     {
     }
 
+    // A matrix or vector and where it goes in the arena.
+    struct Piece {
+        const MatrixSource* from;
+        PackedMatrix* matrix;  // or
+        const VectorSource* floats;
+        const float** vector;
+        uint64_t arena_offset;
+    };
+
     Model* model;
-    const GgufFile& file;
+    const ModelSource& source;
     WorkerPool* pool;
-    TextReason* reason;
-    std::string architecture;
-    std::vector<ModelTensor> tensors;
-    std::vector<bool> used;
-    const GgufTensor* embedding = nullptr;
+    std::vector<Piece> pieces;
     uint64_t arena_bytes = 0;
     WorkCounter counter;
-    const ModelTensor* packing = nullptr;
+    const Piece* packing = nullptr;
 
-    int key_u32(const char* name, uint32_t low, uint32_t high, bool required, uint32_t* value);
-    int key_f32(const char* name, float* value);
-    int read_shape();
-    int read_heads();
-    int read_rope();
-    int refuse_foreign();
-    int find(const std::string& name, bool required, const GgufTensor** tensor);
-    int add_matrix(const std::string& name, uint32_t rows, uint32_t columns, PackedMatrix* matrix);
-    int add_vector(const std::string& name, uint32_t count, bool required, const float** vector);
-    int check_dims(const GgufTensor& tensor, uint64_t columns, uint64_t rows);
-    int read_layer(uint32_t index, ModelLayer* layer);
-    int read_tensors();
-    int refuse_unused();
-    void pack(const ModelTensor& tensor);
+    void add_matrix(const MatrixSource& from, PackedMatrix* matrix);
+    void add_vector(const VectorSource& from, const float** vector);
+    void add_layer(const LayerSource& from, ModelLayer* layer);
+    void add_all();
+    void pack(const Piece& piece);
     static void pack_worker(void* context, uint32_t worker);
-    void release_source(const GgufTensor& tensor);
 };
 
-int Model::Loader::key_u32(const char* name, uint32_t low, uint32_t high, bool required,
-                           uint32_t* value)
+void Model::Loader::add_matrix(const MatrixSource& from, PackedMatrix* matrix)
 {
-    const std::string key = architecture + "." + name;
-    const int status = file.get_u32(key, value, reason);
-    if (status == AOTX_ERR_NOT_FOUND) {
-        return required ? text_refuse(reason, status, key, "is missing") : AOTX_OK;
-    }
-    AOTX_TRY_MODEL(status);
-    if (*value < low || *value > high) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, key, "is out of range:", *value);
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::key_f32(const char* name, float* value)
-{
-    const std::string key = architecture + "." + name;
-    const int status = file.get_f32(key, value, reason);
-    return status == AOTX_ERR_NOT_FOUND ? AOTX_OK : status;
-}
-
-int Model::Loader::read_heads()
-{
-    ModelShape& shape = model->shape_;
-    AOTX_TRY_MODEL(key_u32("attention.head_count", 1, 4096, true, &shape.heads));
-    shape.kv_heads = shape.heads;
-    AOTX_TRY_MODEL(key_u32("attention.head_count_kv", 1, 4096, false, &shape.kv_heads));
-    if (shape.heads % shape.kv_heads != 0) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, architecture + ".attention.head_count_kv",
-                                  "does not divide the heads:", shape.kv_heads);
-    }
-    shape.head_size = shape.embedding / shape.heads;
-    const bool has_size = file.has(architecture + ".attention.key_length");
-    if (!has_size && shape.embedding % shape.heads != 0) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, architecture + ".attention.head_count",
-                                  "does not divide the embedding:", shape.heads);
-    }
-    AOTX_TRY_MODEL(key_u32("attention.key_length", 8, kHeadSizeMax, false, &shape.head_size));
-    uint32_t value_size = shape.head_size;
-    AOTX_TRY_MODEL(key_u32("attention.value_length", 8, kHeadSizeMax, false, &value_size));
-    if (value_size != shape.head_size || shape.head_size % 8 != 0 ||
-        shape.head_size > kHeadSizeMax) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, architecture + ".attention.key_length",
-                                  "is a head size that is not served:", shape.head_size);
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::read_rope()
-{
-    ModelShape& shape = model->shape_;
-    shape.rotated = shape.head_size;
-    AOTX_TRY_MODEL(key_u32("rope.dimension_count", 2, shape.head_size, false, &shape.rotated));
-    if (shape.rotated % 2 != 0) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, architecture + ".rope.dimension_count",
-                                  "is odd:", shape.rotated);
-    }
-    shape.rope_base = 10000.0f;
-    AOTX_TRY_MODEL(key_f32("rope.freq_base", &shape.rope_base));
-    if (!(shape.rope_base > 0.0f)) {
-        return text_refuse(reason, AOTX_ERR_RANGE, architecture + ".rope.freq_base",
-                           "is not above 0");
-    }
-    std::string_view kind = "none";
-    const std::string key = architecture + ".rope.scaling.type";
-    const int status = file.get_string(key, &kind, reason);
-    if (status != AOTX_OK && status != AOTX_ERR_NOT_FOUND) {
-        return status;
-    }
-    float factor = 0.0f;
-    AOTX_TRY_MODEL(key_f32("rope.scale_linear", &factor));
-    AOTX_TRY_MODEL(key_f32("rope.scaling.factor", &factor));
-    const bool linear = kind == "linear" || (status == AOTX_ERR_NOT_FOUND && factor != 0.0f);
-    if (!linear && kind != "none") {
-        return text_refuse(reason, AOTX_ERR_RANGE, key, "is a scaling that is not served");
-    }
-    if (linear && factor != 0.0f) {
-        if (!(factor > 0.0f)) {
-            return text_refuse(reason, AOTX_ERR_RANGE, architecture + ".rope.scaling.factor",
-                               "is not above 0");
-        }
-        shape.rope_scale = factor;
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::refuse_foreign()
-{
-    for (const ForeignKey& foreign : kForeignKeys) {
-        const std::string key = architecture + "." + foreign.name;
-        float value = foreign.off;
-        uint32_t whole = 0;
-        if (!file.has(key)) {
-            continue;
-        }
-        const bool is_whole = file.get_u32(key, &whole, reason) == AOTX_OK;
-        if (is_whole ? whole != 0 : file.get_f32(key, &value, reason) != AOTX_OK) {
-            return text_refuse(reason, AOTX_ERR_RANGE, key, "is a feature that is not served");
-        }
-        if (!is_whole && value != foreign.off) {
-            return text_refuse(reason, AOTX_ERR_RANGE, key, "is a feature that is not served");
-        }
-    }
-    bool causal = true;
-    const std::string key = architecture + ".attention.causal";
-    const int status = file.get_bool(key, &causal, reason);
-    if (status != AOTX_ERR_NOT_FOUND && (status != AOTX_OK || !causal)) {
-        return text_refuse(reason, AOTX_ERR_RANGE, key, "is a feature that is not served");
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::read_shape()
-{
-    std::string_view name;
-    const int status = file.get_string("general.architecture", &name, reason);
-    if (status == AOTX_ERR_NOT_FOUND) {
-        return text_refuse(reason, status, "general.architecture", "is missing");
-    }
-    AOTX_TRY_MODEL(status);
-    if (name != "llama" && name != "qwen2") {
-        return text_refuse(reason, AOTX_ERR_RANGE, "general.architecture",
-                           "is neither llama nor qwen2");
-    }
-    architecture = std::string(name);
-    ModelShape& shape = model->shape_;
-    shape.rotate_split = architecture == "qwen2";
-    AOTX_TRY_MODEL(key_u32("block_count", 1, kLayersMax, true, &shape.layers));
-    AOTX_TRY_MODEL(key_u32("embedding_length", 8, 1u << 17, true, &shape.embedding));
-    AOTX_TRY_MODEL(key_u32("feed_forward_length", 1, 1u << 18, true, &shape.feed_forward));
-    AOTX_TRY_MODEL(key_u32("context_length", 1, 1u << 26, true, &shape.context_tokens));
-    AOTX_TRY_MODEL(read_heads());
-    AOTX_TRY_MODEL(read_rope());
-    const std::string key = architecture + ".attention.layer_norm_rms_epsilon";
-    const int epsilon_status = file.get_f32(key, &shape.norm_epsilon, reason);
-    if (epsilon_status == AOTX_ERR_NOT_FOUND) {
-        return text_refuse(reason, epsilon_status, key, "is missing");
-    }
-    AOTX_TRY_MODEL(epsilon_status);
-    if (!(shape.norm_epsilon >= 0.0f && shape.norm_epsilon < 1.0f)) {
-        return text_refuse(reason, AOTX_ERR_RANGE, key, "is out of range");
-    }
-    return refuse_foreign();
-}
-
-int Model::Loader::find(const std::string& name, bool required, const GgufTensor** tensor)
-{
-    *tensor = file.find_tensor(name);
-    if (*tensor == nullptr) {
-        return required ? text_refuse(reason, AOTX_ERR_NOT_FOUND, name, "is missing") : AOTX_OK;
-    }
-    for (uint32_t i = 0; i < file.tensors_count(); i++) {
-        if (&file.tensor(i) == *tensor) {
-            used[i] = true;
-        }
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::check_dims(const GgufTensor& tensor, uint64_t columns, uint64_t rows)
-{
-    if (tensor.dims[0] != columns || tensor.dims[1] != rows || tensor.dims[2] != 1 ||
-        tensor.dims[3] != 1) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, tensor.name,
-                                  "has another shape than the model; its rows should be", rows);
-    }
-    return AOTX_OK;
-}
-
-int Model::Loader::add_matrix(const std::string& name, uint32_t rows, uint32_t columns,
-                              PackedMatrix* matrix)
-{
-    const GgufTensor* tensor = nullptr;
-    AOTX_TRY_MODEL(find(name, true, &tensor));
-    AOTX_TRY_MODEL(check_dims(*tensor, columns, rows));
-    const uint32_t number = static_cast<uint32_t>(tensor->type);
-    if (!weight_type_known(number) ||
-        !packed_matrix_shape(static_cast<WeightType>(number), rows, columns, matrix)) {
-        return text_refuse(reason, AOTX_ERR_RANGE, name, "has a type that is not served");
-    }
-    tensors.push_back({tensor, matrix, nullptr, arena_bytes});
+    const bool fits =
+        packed_matrix_shape(static_cast<WeightType>(from.type), from.rows, from.columns, matrix);
+    AOTX_TEXT_CHECK(fits);  // the source was checked when it was read
+    pieces.push_back({&from, matrix, nullptr, nullptr, arena_bytes});
     arena_bytes += aligned(packed_matrix_bytes(*matrix));
-    return AOTX_OK;
 }
 
-int Model::Loader::add_vector(const std::string& name, uint32_t count, bool required,
-                              const float** vector)
+void Model::Loader::add_vector(const VectorSource& from, const float** vector)
 {
-    const GgufTensor* tensor = nullptr;
-    AOTX_TRY_MODEL(find(name, required, &tensor));
-    if (tensor == nullptr) {
-        return AOTX_OK;
+    if (from.data == nullptr) {
+        return;
     }
-    AOTX_TRY_MODEL(check_dims(*tensor, count, 1));
-    const WeightType type = static_cast<WeightType>(tensor->type);
-    if (!weight_type_known(static_cast<uint32_t>(tensor->type)) || weight_is_quantised(type)) {
-        return text_refuse(reason, AOTX_ERR_RANGE, name, "has a type that is not served");
-    }
-    tensors.push_back({tensor, nullptr, vector, arena_bytes});
-    arena_bytes += aligned(uint64_t{count} * sizeof(float));
-    return AOTX_OK;
+    pieces.push_back({nullptr, nullptr, &from, vector, arena_bytes});
+    arena_bytes += aligned(uint64_t{from.count} * sizeof(float));
 }
 
-int Model::Loader::read_layer(uint32_t index, ModelLayer* layer)
+void Model::Loader::add_layer(const LayerSource& from, ModelLayer* layer)
 {
-    const ModelShape& shape = model->shape_;
-    const std::string prefix = "blk." + std::to_string(index) + ".";
-    const uint32_t query_size = shape.heads * shape.head_size;
-    const uint32_t key_size = shape.kv_heads * shape.head_size;
-    const uint32_t wide = shape.feed_forward;
-    const uint32_t size = shape.embedding;
-    AOTX_TRY_MODEL(add_vector(prefix + "attn_norm.weight", size, true, &layer->attention_norm));
-    AOTX_TRY_MODEL(add_matrix(prefix + "attn_q.weight", query_size, size, &layer->query));
-    AOTX_TRY_MODEL(add_matrix(prefix + "attn_k.weight", key_size, size, &layer->key));
-    AOTX_TRY_MODEL(add_matrix(prefix + "attn_v.weight", key_size, size, &layer->value));
-    AOTX_TRY_MODEL(add_vector(prefix + "attn_q.bias", query_size, false, &layer->query_bias));
-    AOTX_TRY_MODEL(add_vector(prefix + "attn_k.bias", key_size, false, &layer->key_bias));
-    AOTX_TRY_MODEL(add_vector(prefix + "attn_v.bias", key_size, false, &layer->value_bias));
-    AOTX_TRY_MODEL(
-        add_matrix(prefix + "attn_output.weight", size, query_size, &layer->attention_output));
-    AOTX_TRY_MODEL(add_vector(prefix + "ffn_norm.weight", size, true, &layer->feed_forward_norm));
-    AOTX_TRY_MODEL(add_matrix(prefix + "ffn_gate.weight", wide, size, &layer->gate));
-    AOTX_TRY_MODEL(add_matrix(prefix + "ffn_up.weight", wide, size, &layer->up));
-    return add_matrix(prefix + "ffn_down.weight", size, wide, &layer->down);
+    add_vector(from.attention_norm, &layer->attention_norm);
+    add_matrix(from.query, &layer->query);
+    add_matrix(from.key, &layer->key);
+    add_matrix(from.value, &layer->value);
+    add_vector(from.query_bias, &layer->query_bias);
+    add_vector(from.key_bias, &layer->key_bias);
+    add_vector(from.value_bias, &layer->value_bias);
+    add_matrix(from.attention_output, &layer->attention_output);
+    add_vector(from.feed_forward_norm, &layer->feed_forward_norm);
+    add_matrix(from.gate, &layer->gate);
+    add_matrix(from.up, &layer->up);
+    add_matrix(from.down, &layer->down);
 }
 
-int Model::Loader::read_tensors()
+void Model::Loader::add_all()
 {
-    ModelShape& shape = model->shape_;
-    const GgufTensor* tensor = nullptr;
-    AOTX_TRY_MODEL(find("token_embd.weight", true, &tensor));
-    if (tensor->dims[1] < 2 || tensor->dims[1] > kMatrixColumnsMax) {
-        return text_refuse_number(reason, AOTX_ERR_RANGE, tensor->name,
-                                  "has a vocabulary out of range:", tensor->dims[1]);
+    add_matrix(source.output(), &model->output_);
+    add_vector(source.output_norm(), &model->output_norm_);
+    add_vector(source.rope_factors(), &model->rope_factors_);
+    for (uint32_t i = 0; i < source.shape().layers; i++) {
+        add_layer(source.layer(i), &model->layers_[i]);
     }
-    shape.vocab = static_cast<uint32_t>(tensor->dims[1]);
-    const GgufTensor* separate = nullptr;
-    AOTX_TRY_MODEL(find("output.weight", false, &separate));
-    const char* const output = separate != nullptr ? "output.weight" : "token_embd.weight";
-    AOTX_TRY_MODEL(add_matrix(output, shape.vocab, shape.embedding, &model->output_));
-    if (separate != nullptr) {
-        AOTX_TRY_MODEL(check_dims(*tensor, shape.embedding, shape.vocab));
-        PackedMatrix check;
-        const uint32_t number = static_cast<uint32_t>(tensor->type);
-        if (!weight_type_known(number) ||
-            !packed_matrix_shape(static_cast<WeightType>(number), shape.vocab, shape.embedding,
-                                 &check)) {
-            return text_refuse(reason, AOTX_ERR_RANGE, tensor->name,
-                               "has a type that is not served");
-        }
-        embedding = tensor;
-    }
-    AOTX_TRY_MODEL(add_vector("output_norm.weight", shape.embedding, true, &model->output_norm_));
-    AOTX_TRY_MODEL(
-        add_vector("rope_freqs.weight", shape.rotated / 2, false, &model->rope_factors_));
-    for (uint32_t i = 0; i < shape.layers; i++) {
-        AOTX_TRY_MODEL(read_layer(i, &model->layers_[i]));
-    }
-    return refuse_unused();
-}
-
-// A tensor that nobody reads is a feature of the model that would be lost.
-int Model::Loader::refuse_unused()
-{
-    for (uint32_t i = 0; i < file.tensors_count(); i++) {
-        if (!used[i]) {
-            return text_refuse(reason, AOTX_ERR_RANGE, file.tensor(i).name,
-                               "is a tensor that this runtime does not know");
-        }
-    }
-    return AOTX_OK;
 }
 
 void Model::Loader::pack_worker(void* context, uint32_t worker)
 {
     (void)worker;
     Loader* const loader = static_cast<Loader*>(context);
-    const ModelTensor& tensor = *loader->packing;
-    uint8_t* const target = loader->model->arena_ + tensor.arena_offset;
+    const Piece& piece = *loader->packing;
+    uint8_t* const target = loader->model->arena_ + piece.arena_offset;
     uint32_t begin = 0;
     uint32_t end = 0;
-    while (loader->counter.claim(tensor.matrix->groups, 4, &begin, &end)) {
+    while (loader->counter.claim(piece.matrix->groups, 4, &begin, &end)) {
         for (uint32_t group = begin; group < end; group++) {
-            pack_group(*tensor.matrix, tensor.source->data, group,
-                       target + group * tensor.matrix->group_bytes);
+            pack_group(*piece.matrix, piece.from->data, group,
+                       target + group * piece.matrix->group_bytes);
         }
     }
 }
 
-// Whole pages inside the tensor leave the resident set; the file keeps them.
-void Model::Loader::release_source(const GgufTensor& tensor)
+void Model::Loader::pack(const Piece& piece)
 {
-    const uint64_t page = static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
-    const uint64_t begin = (reinterpret_cast<uint64_t>(tensor.data) + page - 1) / page * page;
-    const uint64_t end = (reinterpret_cast<uint64_t>(tensor.data) + tensor.bytes) / page * page;
-    if (begin < end && file.is_mapped()) {
-        madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
-    }
-}
-
-void Model::Loader::pack(const ModelTensor& tensor)
-{
-    uint8_t* const target = model->arena_ + tensor.arena_offset;
-    if (tensor.matrix == nullptr) {
+    uint8_t* const target = model->arena_ + piece.arena_offset;
+    if (piece.matrix == nullptr) {
         float* const floats = reinterpret_cast<float*>(target);
-        source_row(static_cast<WeightType>(tensor.source->type), tensor.source->data,
-                   static_cast<uint32_t>(tensor.source->dims[0]), floats);
-        *tensor.vector = floats;
+        std::memcpy(floats, piece.floats->data, uint64_t{piece.floats->count} * sizeof(float));
+        *piece.vector = floats;
         return;
     }
-    tensor.matrix->data = target;
-    packing = &tensor;
+    piece.matrix->data = target;
+    packing = &piece;
     counter.reset();
     pool->run(&pack_worker, this);
-    release_source(*tensor.source);
+    source.release(*piece.from);
 }
 
 Model::~Model()
@@ -443,18 +139,21 @@ Model::~Model()
 
 int Model::open(const GgufFile& file, WorkerPool* pool, TextReason* reason) noexcept
 {
+    ModelSource source;
+    const int status = source.open(file, reason);
+    return status != AOTX_OK ? status : open(source, pool, reason);
+}
+
+int Model::open(const ModelSource& source, WorkerPool* pool, TextReason* reason) noexcept
+{
     close();
-    Loader loader(this, file, pool, reason);
-    loader.used.assign(file.tensors_count(), false);
-    int status = loader.read_shape();
-    if (status == AOTX_OK) {
-        layers_.reset(new (std::nothrow) ModelLayer[shape_.layers]);
-        status = layers_ != nullptr ? loader.read_tensors() : AOTX_ERR_SYSTEM;
+    shape_ = source.shape();
+    layers_.reset(new (std::nothrow) ModelLayer[shape_.layers]);
+    if (layers_ == nullptr) {
+        return text_refuse(reason, AOTX_ERR_SYSTEM, "layers", "find no memory");
     }
-    if (status != AOTX_OK) {
-        close();
-        return status;
-    }
+    Loader loader(this, source, pool);
+    loader.add_all();
     arena_ = memory_take(loader.arena_bytes);
     if (arena_ == nullptr) {
         close();
@@ -462,9 +161,11 @@ int Model::open(const GgufFile& file, WorkerPool* pool, TextReason* reason) noex
                                   "need memory, bytes:", loader.arena_bytes);
     }
     arena_bytes_ = loader.arena_bytes;
-    embedding_source_ = loader.embedding;
-    for (const ModelTensor& tensor : loader.tensors) {
-        loader.pack(tensor);
+    if (!source.shares_embedding()) {
+        embedding_source_ = source.embedding();
+    }
+    for (const Loader::Piece& piece : loader.pieces) {
+        loader.pack(piece);
     }
     return AOTX_OK;
 }
@@ -479,19 +180,19 @@ void Model::close() noexcept
     output_ = PackedMatrix();
     output_norm_ = nullptr;
     rope_factors_ = nullptr;
-    embedding_source_ = nullptr;
+    embedding_source_ = MatrixSource();
 }
 
 void Model::embed(uint32_t token, float* out) const noexcept
 {
     AOTX_TEXT_CHECK(token < shape_.vocab);
-    if (embedding_source_ == nullptr) {
+    if (embedding_source_.data == nullptr) {
         packed_row(output_, token, out);
         return;
     }
-    const WeightType type = static_cast<WeightType>(embedding_source_->type);
+    const WeightType type = static_cast<WeightType>(embedding_source_.type);
     const uint64_t row_bytes = source_row_bytes(type, shape_.embedding);
-    source_row(type, embedding_source_->data + token * row_bytes, shape_.embedding, out);
+    source_row(type, embedding_source_.data + token * row_bytes, shape_.embedding, out);
 }
 
 }  // namespace aotx

@@ -2,7 +2,7 @@
 // Owns:     one arena with every packed matrix and vector.
 // Thread:   open and close on one thread; read-only in between, any thread.
 // Lifetime: open -> forward passes -> close. The GgufFile must outlive it only when the embedding
-//           is read in place (embedding_source is not null).
+//           is read in place (embedding_source_ has data).
 #pragma once
 
 #include <cstdint>
@@ -11,28 +11,10 @@
 #include "cuda/kernels/cpu/packed_matrix.h"
 #include "cuda/kernels/cpu/worker_pool.h"
 #include "gguf.h"
+#include "model_source.h"
 #include "reason.h"
 
 namespace aotx {
-
-constexpr uint32_t kLayersMax = 1024;
-constexpr uint32_t kHeadSizeMax = 1024;
-
-struct ModelShape {
-    uint32_t layers = 0;
-    uint32_t embedding = 0;  // elements of the residual stream
-    uint32_t feed_forward = 0;
-    uint32_t heads = 0;
-    uint32_t kv_heads = 0;   // divides heads
-    uint32_t head_size = 0;  // a multiple of 8
-    uint32_t rotated = 0;    // leading elements of a head that are rotated; even
-    uint32_t vocab = 0;
-    uint32_t context_tokens = 0;
-    bool rotate_split = false;  // pairs are halves apart instead of neighbours
-    float norm_epsilon = 0;
-    float rope_base = 0;
-    float rope_scale = 1;  // positions are divided by it
-};
 
 struct ModelLayer {
     const float* attention_norm = nullptr;  // f32 [embedding]
@@ -49,14 +31,6 @@ struct ModelLayer {
     const float* value_bias = nullptr;
 };
 
-// A matrix or vector of the file and where it goes in the arena.
-struct ModelTensor {
-    const GgufTensor* source;
-    PackedMatrix* matrix;  // or
-    const float** vector;
-    uint64_t arena_offset;
-};
-
 class Model {
 public:
     Model() noexcept = default;
@@ -64,9 +38,11 @@ public:
     Model(const Model&) = delete;
     Model& operator=(const Model&) = delete;
 
-    // Check the file and pack its weights on the pool. Pages of the file that were read are given
-    // back. AOTX_ERR_NOT_FOUND a key or tensor is missing; AOTX_ERR_RANGE a value, shape or feature
-    // that this runtime does not serve; AOTX_ERR_SYSTEM no memory. reason names the field.
+    // Pack the weights of a source on the pool. Pages of the file that were read are given back.
+    // AOTX_ERR_SYSTEM no memory.
+    [[nodiscard]] int open(const ModelSource& source, WorkerPool* pool,
+                           TextReason* reason) noexcept;
+    // The same from the file itself; refuses what ModelSource::open refuses.
     [[nodiscard]] int open(const GgufFile& file, WorkerPool* pool, TextReason* reason) noexcept;
     void close() noexcept;
 
@@ -89,14 +65,9 @@ private:
     PackedMatrix output_;
     const float* output_norm_ = nullptr;
     const float* rope_factors_ = nullptr;
-    const GgufTensor* embedding_source_ = nullptr;  // null: the output matrix is the embedding
+    MatrixSource embedding_source_;  // null: the output matrix is the embedding
     uint8_t* arena_ = nullptr;
     uint64_t arena_bytes_ = 0;
 };
-
-// Anonymous memory, zeroed, on huge pages where the system gives them, all of it resident. Null
-// when the system has not enough. Freed with memory_free.
-uint8_t* memory_take(uint64_t bytes) noexcept;
-void memory_free(uint8_t* memory, uint64_t bytes) noexcept;
 
 }  // namespace aotx

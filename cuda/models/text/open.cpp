@@ -59,9 +59,10 @@ void release_owner(void* owner)
 }
 
 // What makes two runtimes the same for stored state: the weights and how they are computed.
-int add_identity(frt_runtime_builder builder, const aotx_text_properties& properties,
-                 bool quantised)
+int add_identity(frt_runtime_builder builder, const aotx::TextRuntime& runtime)
 {
+    const aotx_text_properties& properties = runtime.properties();
+    const char* const keys = runtime.engine().wide_keys() ? "float" : "quantised";
     char digest[65] = {};
     for (uint32_t i = 0; i < 32; i++) {
         std::snprintf(digest + 2 * i, 3, "%02x", properties.sha256[i]);
@@ -69,7 +70,8 @@ int add_identity(frt_runtime_builder builder, const aotx_text_properties& proper
     const int codes[] = {
         frt_runtime_builder_add_identity(builder, "provider", "aotx_text_gguf"),
         frt_runtime_builder_add_identity(builder, "weights_sha256", digest),
-        frt_runtime_builder_add_identity(builder, "activations", quantised ? "quantised" : "float"),
+        frt_runtime_builder_add_identity(builder, "activations", keys),
+        frt_runtime_builder_add_identity(builder, "device", runtime.engine().device()),
     };
     for (const int code : codes) {
         if (code != 0) {
@@ -93,8 +95,7 @@ frt_model_runtime_v1* build(Owner* owner)
     verbs.step = &verb_step;
     verbs.last_error = &verb_last_error;
     frt_model_runtime_v1* model = nullptr;
-    if (add_identity(builder, owner->runtime.properties(), owner->runtime.quantised()) == 0 &&
-        owner->ports.declare(builder) == 0 &&
+    if (add_identity(builder, owner->runtime) == 0 && owner->ports.declare(builder) == 0 &&
         frt_runtime_builder_set_generic_stage_runner(builder, owner, &run_opaque) == 0 &&
         frt_runtime_builder_add_extension(builder, AOTX_TEXT_RUNTIME_EXTENSION_ID,
                                           AOTX_TEXT_RUNTIME_ABI_VERSION,

@@ -12,6 +12,7 @@
 
 #include "aotx/packet.h"
 #include "aotx/status.h"
+#include "cpu_engine.h"
 
 namespace aotx {
 
@@ -87,6 +88,29 @@ int verb_from_open(int status)
     }
 }
 
+// What StepWorkers asks for, over a pool.
+struct SharedWork {
+    void (*work)(void* context, uint32_t begin, uint32_t end);
+    void* context;
+    uint32_t count;
+    WorkCounter counter;
+};
+
+void workers_run(void* pool, void (*work)(void* context, uint32_t begin, uint32_t end),
+                 void* context, uint32_t count)
+{
+    SharedWork shared = {work, context, count, {}};
+    const auto run = [](void* from, uint32_t) {
+        SharedWork* const job = static_cast<SharedWork*>(from);
+        uint32_t begin = 0;
+        uint32_t end = 0;
+        while (job->counter.claim(job->count, 1, &begin, &end)) {
+            job->work(job->context, begin, end);
+        }
+    };
+    static_cast<WorkerPool*>(pool)->run(run, &shared);
+}
+
 bool sha256_of(const uint8_t* data, uint64_t bytes, uint8_t* digest)
 {
     unsigned int digest_bytes = 0;
@@ -145,21 +169,21 @@ int TextRuntime::open_model(const TextConfig& config, TextReason* reason) noexce
     if (!pool_.open(threads < kWorkersMax ? threads : kWorkersMax)) {
         return text_refuse(reason, AOTX_ERR_SYSTEM, "threads", "could not be started");
     }
-    status = model_.open(file_, &pool_, reason);
+    status = source_.open(file_, reason);
     if (status != AOTX_OK) {
         return status;
     }
-    if (tokenizer_.vocab_size() > model_.shape().vocab) {
+    if (tokenizer_.vocab_size() > source_.shape().vocab) {
         return text_refuse(reason, AOTX_ERR_RANGE, "token_embd.weight",
                            "has fewer rows than the vocabulary has tokens");
     }
-    return open_memory(config, reason);
+    status = open_engine(config, reason);
+    return status != AOTX_OK ? status : open_memory(config, reason);
 }
 
-int TextRuntime::open_memory(const TextConfig& config, TextReason* reason) noexcept
+int TextRuntime::open_engine(const TextConfig& config, TextReason* reason) noexcept
 {
-    const ModelShape& shape = model_.shape();
-    const uint32_t pages = (config.kv_tokens + kKeyPageTokens - 1) / kKeyPageTokens;
+    const ModelShape& shape = source_.shape();
     const uint32_t most =
         shape.context_tokens < config.kv_tokens ? shape.context_tokens : config.kv_tokens;
     sequence_tokens_ = config.sequence_tokens == 0 ? most : config.sequence_tokens;
@@ -167,40 +191,50 @@ int TextRuntime::open_memory(const TextConfig& config, TextReason* reason) noexc
         return text_refuse_number(reason, AOTX_ERR_RANGE, "sequence_tokens",
                                   "is above the model's context or kv_tokens:", sequence_tokens_);
     }
+    StepEngineRequest request;
+    request.source = &source_;
+    request.workers = {&pool_, &workers_run};
+    request.sequences = config.sequences;
+    request.sequence_tokens = sequence_tokens_;
+    request.step_tokens = config.step_tokens;
+    request.kv_tokens = config.kv_tokens;
+    request.activations = config.activations;
+    engine_ = CpuEngine::open(request, &pool_, reason);
+    if (engine_ == nullptr) {
+        return AOTX_ERR_SYSTEM;
+    }
+    pages_ = engine_->pages();
+    return AOTX_OK;
+}
+
+int TextRuntime::open_memory(const TextConfig& config, TextReason* reason) noexcept
+{
     step_tokens_max_ = config.step_tokens;
-    const KvShape kv = {shape.layers,     shape.kv_heads,
-                        shape.head_size,  config.activations == ActivationMode::kFloat,
-                        config.sequences, pages,
-                        sequence_tokens_};
-    const ForwardShape forward = {config.step_tokens, config.sequences, sequence_tokens_,
-                                  config.activations};
     step_tokens_.reset(new (std::nothrow) StepToken[config.step_tokens]);
     in_step_.reset(new (std::nothrow) uint8_t[config.sequences]());
-    if (step_tokens_ == nullptr || in_step_ == nullptr || !cache_.open(kv) ||
-        !forward_.open(model_, &cache_, &pool_, forward) ||
+    if (step_tokens_ == nullptr || in_step_ == nullptr ||
         tokenizer_scratch_.open(kPromptBytesMax) != AOTX_OK ||
         chat_scratch_.open(kPromptBytesMax) != AOTX_OK) {
         return text_refuse(reason, AOTX_ERR_SYSTEM, "memory", "is not enough for this model");
     }
-    properties_.allocation_bytes = KvCache::allocation_bytes(kv);
     return AOTX_OK;
 }
 
 void TextRuntime::fill_properties(const TextConfig& config) noexcept
 {
     properties_.struct_size = sizeof properties_;
-    properties_.vocab_size = model_.shape().vocab;
+    properties_.vocab_size = source_.shape().vocab;
     properties_.sequences_max = config.sequences;
     properties_.sequence_tokens_max = sequence_tokens_;
     properties_.step_tokens_max = step_tokens_max_;
     properties_.step_rows_max = config.sequences;
-    properties_.page_tokens = kKeyPageTokens;
-    properties_.pages_count = cache_.pages_free();
+    properties_.page_tokens = pages_->pages_shape().page_tokens;
+    properties_.pages_count = pages_->pages_free();
     properties_.prompt_bytes_max = kPromptBytesMax;
     properties_.token_bytes_max = tokenizer_.token_bytes_max();
     properties_.modalities = AOTX_MODALITY_TEXT;
-    properties_.allocation_bytes +=
-        model_.allocation_bytes() + forward_.allocation_bytes() + tokenizer_.allocation_bytes() +
+    properties_.allocation_bytes =
+        engine_->allocation_bytes() + source_.allocation_bytes() + tokenizer_.allocation_bytes() +
         tokenizer_scratch_.allocation_bytes() + format_.allocation_bytes() +
         chat_scratch_.allocation_bytes() + file_.table_bytes() +
         uint64_t{step_tokens_max_} * sizeof(StepToken) + config.sequences;
@@ -277,25 +311,42 @@ int TextRuntime::token_bytes(int32_t token, const uint8_t** bytes, uint32_t* byt
 
 int TextRuntime::sequence_open(uint32_t sequence, uint32_t tokens_max) noexcept
 {
-    if (sequence >= properties_.sequences_max || cache_.is_open(sequence)) {
+    if (sequence >= properties_.sequences_max || pages_->is_open(sequence)) {
         return fail(kVerbInvalid, "sequence", "is open already or out of range");
     }
     if (tokens_max == 0 || tokens_max > sequence_tokens_) {
         return fail(kVerbShape, "tokens_max", "is 0 or above sequence_tokens_max");
     }
-    if (!cache_.open_sequence(sequence, tokens_max)) {
+    if (failed_ && revive() != kVerbOk) {
+        return kVerbBackend;
+    }
+    if (!pages_->open_sequence(sequence, tokens_max)) {
         return fail(kVerbStorage, "pages", "are not enough for another sequence");
     }
     succeed();
     return kVerbOk;
 }
 
+// Bring the engine's device back. What was open lost its keys and values with it, so all of that
+// must have been closed before.
+int TextRuntime::revive() noexcept
+{
+    if (pages_->open_count() != 0) {
+        return fail(kVerbBackend, "device", "has failed; close what is open first");
+    }
+    if (!engine_->revive(&reason_)) {
+        return kVerbBackend;
+    }
+    failed_ = false;
+    return kVerbOk;
+}
+
 int TextRuntime::sequence_close(uint32_t sequence) noexcept
 {
-    if (sequence >= properties_.sequences_max || !cache_.is_open(sequence)) {
+    if (sequence >= properties_.sequences_max || !pages_->is_open(sequence)) {
         return fail(kVerbInvalid, "sequence", "is not open");
     }
-    cache_.close_sequence(sequence);
+    pages_->close_sequence(sequence);
     succeed();
     return kVerbOk;
 }
@@ -313,7 +364,7 @@ int TextRuntime::check_step(const aotx_text_row* rows, uint32_t rows_count) noex
     uint64_t tokens_total = 0;
     for (uint32_t i = 0; i < rows_count; i++) {
         const aotx_text_row& row = rows[i];
-        if (row.sequence >= properties_.sequences_max || !cache_.is_open(row.sequence) ||
+        if (row.sequence >= properties_.sequences_max || !pages_->is_open(row.sequence) ||
             in_step_[row.sequence] != 0) {
             return fail(kVerbInvalid, "sequence", "of a row is closed, out of range or doubled");
         }
@@ -332,8 +383,8 @@ int TextRuntime::check_step(const aotx_text_row* rows, uint32_t rows_count) noex
                 return fail(kVerbInvalid, "token", "is outside the vocabulary");
             }
         }
-        const uint64_t after = uint64_t{cache_.length(row.sequence)} + row.tokens_count;
-        if (after > cache_.tokens_max(row.sequence)) {
+        const uint64_t after = uint64_t{pages_->length(row.sequence)} + row.tokens_count;
+        if (after > pages_->tokens_max(row.sequence)) {
             return fail(kVerbStorage, "sequence", "has no room for these tokens");
         }
     }
@@ -346,23 +397,29 @@ int TextRuntime::step(aotx_text_row* rows, uint32_t rows_count) noexcept
     if (code != kVerbOk) {
         return code;
     }
+    if (failed_) {
+        return fail(kVerbBackend, "device", "has failed");
+    }
 
     uint32_t count = 0;
     uint32_t logits_rows = 0;
     for (uint32_t i = 0; i < rows_count; i++) {
         const aotx_text_row& row = rows[i];
-        const uint32_t position = cache_.length(row.sequence);
+        const uint32_t position = pages_->length(row.sequence);
         for (uint32_t t = 0; t < row.tokens_count; t++) {
             const bool wanted = row.wants_logits == 1 && t + 1 == row.tokens_count;
             step_tokens_[count++] = {static_cast<uint32_t>(row.tokens[t]), row.sequence,
                                      position + t, wanted ? logits_rows++ : kNoLogits};
         }
     }
-    forward_.run(step_tokens_.get(), count);
+    if (!engine_->step(step_tokens_.get(), count)) {
+        failed_ = true;
+        return fail(kVerbBackend, "device", "has failed in a step");
+    }
     logits_rows = 0;
     for (uint32_t i = 0; i < rows_count; i++) {
-        cache_.append(rows[i].sequence, rows[i].tokens_count);
-        rows[i].logits = rows[i].wants_logits == 1 ? forward_.logits(logits_rows++) : nullptr;
+        pages_->append(rows[i].sequence, rows[i].tokens_count);
+        rows[i].logits = rows[i].wants_logits == 1 ? engine_->logits(logits_rows++) : nullptr;
     }
     succeed();
     return kVerbOk;

@@ -1,5 +1,5 @@
 // Purpose:  one open GGUF text model: the verbs of the batched extension and of the plain ports.
-// Owns:     the file mapping, tokenizer, format, weights, cache, buffers and worker threads.
+// Owns:     the file mapping, tokenizer, format, engine and worker threads.
 // Thread:   one driver thread at a time; token_bytes from any.
 // Lifetime: open -> verbs -> close (or destruction).
 #pragma once
@@ -11,10 +11,9 @@
 #include "chat_template.h"
 #include "config.h"
 #include "cuda/kernels/cpu/worker_pool.h"
-#include "forward.h"
 #include "gguf.h"
-#include "kv_cache.h"
-#include "model.h"
+#include "model_source.h"
+#include "step_engine.h"
 #include "tokenizer.h"
 
 namespace aotx {
@@ -39,13 +38,13 @@ public:
     TextRuntime& operator=(const TextRuntime&) = delete;
 
     // Open a model. kVerbInvalid a bad configuration; kVerbNotFound a file, key or tensor that is
-    // not there; kVerbUnsupported a model that is not served; kVerbBackend no memory or threads.
-    // reason says why.
+    // not there; kVerbUnsupported a model that is not served; kVerbBackend no memory, threads or
+    // device. reason says why.
     [[nodiscard]] int open(const char* config_json, TextReason* reason) noexcept;
 
     const aotx_text_runtime_v1* table() const noexcept { return &table_; }
     const aotx_text_properties& properties() const noexcept { return properties_; }
-    bool quantised() const noexcept { return !cache_.wide(); }
+    const StepEngine& engine() const noexcept { return *engine_; }
     const Tokenizer& tokenizer() const noexcept { return tokenizer_; }
     const char* last_error() const noexcept { return reason_.text; }
 
@@ -67,7 +66,9 @@ public:
 
 private:
     int open_model(const TextConfig& config, TextReason* reason) noexcept;
+    int open_engine(const TextConfig& config, TextReason* reason) noexcept;
     int open_memory(const TextConfig& config, TextReason* reason) noexcept;
+    int revive() noexcept;
     void fill_properties(const TextConfig& config) noexcept;
     int check_step(const aotx_text_row* rows, uint32_t rows_count) noexcept;
 
@@ -77,13 +78,14 @@ private:
     ChatTemplate format_;
     ChatScratch chat_scratch_;
     WorkerPool pool_;
-    Model model_;
-    KvCache cache_;
-    Forward forward_;
+    ModelSource source_;
+    std::unique_ptr<StepEngine> engine_;
+    KvPages* pages_ = nullptr;  // the engine's
     std::unique_ptr<StepToken[]> step_tokens_;
     std::unique_ptr<uint8_t[]> in_step_;  // [sequences] mark of a row of the step being checked
     uint32_t step_tokens_max_ = 0;
     uint32_t sequence_tokens_ = 0;
+    bool failed_ = false;  // the engine's device, until it is revived
     TextReason reason_;
     aotx_text_properties properties_ = {};
     aotx_text_runtime_v1 table_ = {};
