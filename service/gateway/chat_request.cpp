@@ -238,6 +238,7 @@ bool ChatReader::output_tokens_read(const JsonFields& fields)
     }
     request_.has_output_tokens = true;
     request_.output_tokens = static_cast<uint32_t>(count);
+    request_.output_tokens_name = kBodyNames[index];
     return true;
 }
 

@@ -31,6 +31,7 @@ struct ChatRequest {
     bool has_inline_media = false;  // data: or https: parts; their payload parts are not written
     bool has_output_tokens = false;
     uint32_t output_tokens = 0;
+    std::string_view output_tokens_name;  // the field that set it
     float temperature = 1.0f;
     float top_p = 1.0f;
     ChatMedia media[kChatMediaMax];

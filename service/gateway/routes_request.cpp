@@ -143,8 +143,8 @@ void Routes::submit(Server& server, Connection& connection, std::string_view bod
 
     const uint32_t limit = connection.request.principal->output_tokens_max;
     if (limit != 0 && chat.output_tokens > limit) {
-        server.refuse(connection,
-                      refusal(Code::InvalidField, "Above what the grant permits.", "max_tokens"));
+        server.refuse(connection, refusal(Code::InvalidField, "Above what the grant permits.",
+                                          chat.output_tokens_name));
         return;
     }
     submission.output_tokens = chat.has_output_tokens ? chat.output_tokens : 0;

@@ -189,6 +189,19 @@ TEST_CASE("usage comes only when it is asked for")
     CHECK(contains(refused.body, "\"param\":\"stream_options\""));
 }
 
+TEST_CASE("a token limit above the grant's is refused under the name that it came by")
+{
+    Gateway gateway;  // its grants permit 100
+    for (const std::string name : {"max_tokens", "max_completion_tokens"}) {
+        for (const char* path : {"/v1/chat/completions", "/aotx/v1/requests"}) {
+            const Answer answer = gateway.ask(post(path, chat_body(",\"" + name + "\":101")));
+            CHECK(answer.status == 400);
+            CHECK(contains(answer.body, "\"param\":\"" + name + "\""));
+            CHECK(gateway.device->request_count() == 0);
+        }
+    }
+}
+
 TEST_CASE("a fault or a cancellation is an error and never a finish")
 {
     struct Row {
