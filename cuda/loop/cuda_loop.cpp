@@ -359,10 +359,6 @@ void broker_awake(Loop* face)
     if (word % 2u == 1u) {
         loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
     }
-    uint64_t rings = 0;
-    // Nothing to read is as good as a ring read.
-    const ssize_t bytes = read(loop->reply_fd, &rings, sizeof rings);
-    static_cast<void>(bytes);
 }
 
 void telemetry(const Loop* face, LoopTelemetry* out)

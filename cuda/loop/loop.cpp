@@ -420,10 +420,6 @@ void loop_broker_awake(Loop* loop) noexcept
     if (word % 2u == 1u) {
         loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
     }
-    uint64_t rings = 0;
-    // Nothing to read is as good as a ring read.
-    const ssize_t bytes = read(loop->reply_fd, &rings, sizeof rings);
-    static_cast<void>(bytes);
 }
 
 void loop_telemetry(const Loop* loop, LoopTelemetry* telemetry) noexcept

@@ -123,12 +123,14 @@ void loop_ring_doorbell(Loop* loop, const uint32_t* mailbox_indices, uint32_t co
 // Replies that have come. Up to capacity indices of mailboxes in turn REPLY. [broker thread]
 uint32_t loop_take_replies(Loop* loop, uint32_t* mailbox_indices, uint32_t capacity) noexcept;
 
-// eventfd that becomes readable when replies come while the broker is parked. [broker thread]
+// eventfd that rings when replies come while the broker is parked. Every ring is an edge and nobody
+// here reads the counter, so that a wake costs no call for it: wait for edges (EPOLLET), or read it
+// before a wait for readiness. [broker thread]
 int loop_reply_fd(const Loop* loop) noexcept;
 
 // The broker is about to sleep on loop_reply_fd: true when it may, false when replies are already
-// there. After true, the broker sleeps, then calls loop_broker_awake, which also reads the eventfd
-// empty. The device rings once for each parking, after the last reply of a burst. [broker thread]
+// there. After true, the broker sleeps, then calls loop_broker_awake. The device rings once for each
+// parking, after the last reply of a burst. [broker thread]
 [[nodiscard]] bool loop_broker_park(Loop* loop) noexcept;
 void loop_broker_awake(Loop* loop) noexcept;
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -232,6 +233,8 @@ public:
             pollfd fd = {aotx::loop_reply_fd(loop_), POLLIN, 0};
             const int ready = poll(&fd, 1, timeout_ms);
             aotx::loop_broker_awake(loop_);
+            uint64_t rings = 0;
+            static_cast<void>(!::read(fd.fd, &rings, sizeof rings));  // poll waits for readiness
             if (ready == 0) {
                 return false;
             }
