@@ -129,8 +129,8 @@ uint32_t loop_take_replies(Loop* loop, uint32_t* mailbox_indices, uint32_t capac
 int loop_reply_fd(const Loop* loop) noexcept;
 
 // The broker is about to sleep on loop_reply_fd: true when it may, false when replies are already
-// there. After true, the broker sleeps, then calls loop_broker_awake. The device rings once for each
-// parking, after the last reply of a burst. [broker thread]
+// there. After true, the broker sleeps, then calls loop_broker_awake. The device rings once for
+// each parking, after the last reply of a burst. [broker thread]
 [[nodiscard]] bool loop_broker_park(Loop* loop) noexcept;
 void loop_broker_awake(Loop* loop) noexcept;
 
