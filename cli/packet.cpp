@@ -71,7 +71,7 @@ Bytes bytes_of_source(const std::string& path)
 
 uint32_t operation_of(const std::string& name)
 {
-    for (uint32_t operation = AOTX_OPERATION_GRANTS; operation <= AOTX_OPERATION_WATCH;
+    for (uint32_t operation = AOTX_OPERATION_GRANTS; operation <= AOTX_OPERATION_DEVICE;
          operation++) {
         if (name == aotx_operation_name(operation)) {
             return operation;
@@ -221,6 +221,14 @@ void write_news(JsonWriter* json, const uint8_t* payload, size_t payload_bytes)
     json->text(aotx_result_text(result == AOTX_ERR_NOT_FOUND ? AOTX_OK : result));
 }
 
+void write_device(JsonWriter* json, const uint8_t* payload, size_t payload_bytes)
+{
+    write_whole(json, "aotx_device_row", payload, payload_bytes);
+    aotx_device_row device = {};
+    const int judged = aotx_device_check(payload, payload_bytes, &device);
+    json->key("payload_check").text(aotx_result_text(judged));
+}
+
 void write_reply_payload(JsonWriter* json, uint32_t operation, const uint8_t* payload,
                          size_t payload_bytes)
 {
@@ -242,6 +250,9 @@ void write_reply_payload(JsonWriter* json, uint32_t operation, const uint8_t* pa
             break;
         case AOTX_OPERATION_WATCH:
             write_news(json, payload, payload_bytes);
+            break;
+        case AOTX_OPERATION_DEVICE:
+            write_device(json, payload, payload_bytes);
             break;
         default:
             write_data(json, payload, payload_bytes);

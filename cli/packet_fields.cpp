@@ -219,6 +219,15 @@ constexpr PacketField k_aotx_watch_news[] = {
     AOTX_ROW(aotx_watch_news, zero_68, Zero, nullptr),
 };
 
+constexpr PacketField k_aotx_device_row[] = {
+    AOTX_ROW(aotx_device_row, schema, Number, nullptr),
+    AOTX_ROW(aotx_device_row, kind, Name, aotx_device_kind_name),
+    AOTX_ROW(aotx_device_row, restarts, Number, nullptr),
+    AOTX_ROW(aotx_device_row, zero_12, Zero, nullptr),
+    AOTX_ROW(aotx_device_row, name, Text, nullptr),
+    AOTX_ROW(aotx_device_row, reason, Text, nullptr),
+};
+
 #undef AOTX_ROW
 #define AOTX_LAYOUT(type)             \
     {                                 \
@@ -241,6 +250,7 @@ constexpr PacketLayout kLayouts[] = {
     AOTX_LAYOUT(aotx_policy_state_payload),
     AOTX_LAYOUT(aotx_watch_row),
     AOTX_LAYOUT(aotx_watch_news),
+    AOTX_LAYOUT(aotx_device_row),
 };
 
 #undef AOTX_LAYOUT
@@ -284,6 +294,15 @@ void write_mask(JsonWriter* json, uint32_t value, const PacketField& field)
     json->end_array();
 }
 
+// Text that fills its place or has zero bytes behind it.
+std::string_view text_of(const uint8_t* bytes, size_t bytes_count)
+{
+    while (bytes_count > 0 && bytes[bytes_count - 1] == 0) {
+        bytes_count--;
+    }
+    return {reinterpret_cast<const char*>(bytes), bytes_count};
+}
+
 void write_value(JsonWriter* json, const PacketField& field, const uint8_t* bytes)
 {
     const uint64_t value = field.size_bytes <= 8 ? little_endian(bytes, field.size_bytes) : 0;
@@ -304,7 +323,7 @@ void write_value(JsonWriter* json, const PacketField& field, const uint8_t* byte
             json->text(hex(bytes, field.size_bytes));
             break;
         case FieldKind::Text:
-            json->text({reinterpret_cast<const char*>(bytes), field.size_bytes});
+            json->text(text_of(bytes, field.size_bytes));
             break;
         case FieldKind::Name:
             write_name(json, static_cast<uint32_t>(value), field.name_of);

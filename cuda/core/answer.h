@@ -18,7 +18,7 @@ namespace aotx {
 struct CoreCall {
     Core* core;
     const CorePacket* packet;
-    const CoreGrant* grant;  // of the caller; null for GRANTS and WATCH
+    const CoreGrant* grant;  // of the caller; null for GRANTS, WATCH and DEVICE
     uint32_t grant_index;
     uint32_t mailbox;
     uint64_t now_ns;
@@ -50,6 +50,10 @@ AOTX_INLINE bool core_head_check(const aotx_request_head& head)
         case AOTX_OPERATION_WATCH:
             return core_head_plain(head) && core_all_zero(head.principal, AOTX_ID_BYTES) &&
                    head.grant_revision == 0 && !core_head_no_id(head) && head.cursor == 0;
+        case AOTX_OPERATION_DEVICE:
+            return plain && core_all_zero(head.principal, AOTX_ID_BYTES) &&
+                   head.grant_revision == 0 && head.runtime_epoch == 0 && core_head_no_id(head) &&
+                   head.cursor == 0;
         case AOTX_OPERATION_INFORMATION:
         case AOTX_OPERATION_TELEMETRY:
             return plain && head.runtime_epoch == 0 && core_head_no_id(head) && head.cursor == 0;
@@ -181,6 +185,15 @@ AOTX_INLINE uint32_t core_answer_information(CoreCall* call)
     core_copy(call->payload, &information, sizeof information);
     call->reply.payload_bytes =
         static_cast<uint32_t>(sizeof information + information.model_rows * sizeof(aotx_model_row));
+    return AOTX_STATUS_OK;
+}
+
+// What serves is no secret among those who reach the broker: no grant is asked for.
+AOTX_INLINE uint32_t core_answer_device(CoreCall* call)
+{
+    const aotx_device_row& device = call->core->limits.device;
+    core_copy(call->payload, &device, sizeof device);
+    call->reply.payload_bytes = sizeof device;
     return AOTX_STATUS_OK;
 }
 
@@ -512,6 +525,11 @@ AOTX_INLINE uint32_t core_answer_status(CoreCall* call)
     }
     if (head.operation == AOTX_OPERATION_WATCH) {
         return core_answer_watch(call);
+    }
+    // In any form but its own it is judged like an operation that nobody knows.
+    if (head.operation == AOTX_OPERATION_DEVICE && core_head_check(head) &&
+        call->packet->payload_status == AOTX_STATUS_OK) {
+        return core_answer_device(call);
     }
     call->grant_index = core_grant_find(call->core, head.principal);
     if (call->grant_index == kCoreNone ||

@@ -58,6 +58,7 @@ struct CoreLimits {
     uint64_t seed;         // of the sampling generator
     uint64_t hash_key[2];  // of the ID tables
     uint64_t service_allocation_bytes;
+    aotx_device_row device;  // what runs the core
     CoreModel models[kCoreModelsMax];
 };
 

@@ -188,6 +188,10 @@ int device_up(CudaLoop* loop) noexcept
     const CudaPlan& plan = loop->plan;
     CoreLimits limits = plan.common.limits;
     limits.epoch = loop->ring->epoch;
+    CudaMachine machine;
+    api.probe(&machine);
+    device_row_make(AOTX_DEVICE_KIND_CUDA, machine.name, "", &limits.device);
+    limits.device.restarts = loop->faults;
     void* memory = nullptr;
     int code = api.open_device();
     code = code != 0 ? code : api.register_host(loop->region, plan.region_bytes);

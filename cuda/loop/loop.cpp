@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
 #include <new>
 
@@ -204,6 +205,26 @@ void loop_build(Loop* loop, const LoopConfig& config, SlabPlan* plan)
     core_build(&loop->core);
 }
 
+// The processor as the kernel names it; name stays as it is where the kernel does not say.
+void cpu_name(char* name, size_t name_bytes)
+{
+    std::FILE* const file = std::fopen("/proc/cpuinfo", "re");
+    if (file == nullptr) {
+        return;
+    }
+    char line[256] = {};
+    while (std::fgets(line, sizeof line, file) != nullptr) {
+        const char* const colon = std::strchr(line, ':');
+        if (std::strncmp(line, "model name", 10) == 0 && colon != nullptr) {
+            const char* const value = colon + 1 + std::strspn(colon + 1, " \t");
+            std::snprintf(name, name_bytes, "%.*s", static_cast<int>(std::strcspn(value, "\n")),
+                          value);
+            break;
+        }
+    }
+    std::fclose(file);
+}
+
 }  // namespace
 
 int loop_budget(const LoopConfig& config, LoopBudget* budget, const char** reason) noexcept
@@ -243,6 +264,9 @@ int loop_open(const LoopConfig& config, Loop** loop, const char** reason) noexce
     if (status != AOTX_OK) {
         return status;
     }
+    char name[sizeof(aotx_device_row::name)] = "CPU";
+    cpu_name(name, sizeof name);
+    device_row_make(AOTX_DEVICE_KIND_CPU, name, config.cpu_reason, &plan.limits.device);
     if (getrandom(plan.limits.hash_key, sizeof plan.limits.hash_key, 0) !=
         static_cast<ssize_t>(sizeof plan.limits.hash_key)) {
         *reason = "the system gave no random bytes";

@@ -43,6 +43,9 @@ struct LoopConfig {
     uint64_t (*fresh_epoch)(void* context) noexcept = nullptr;
     void* fresh_epoch_context = nullptr;
     const LoopBackend* backend = nullptr;  // from loop_backend_load; null: the CPU
+    // Why the CPU serves although a GPU was allowed, a plain sentence; empty when it was not.
+    // Copied by loop_open, ignored when another backend runs.
+    const char* cpu_reason = "";
     LoopModel models[kLoopModelsMax] = {};
     uint32_t models_count = 0;  // 0..kLoopModelsMax
 };

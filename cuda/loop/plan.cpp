@@ -97,7 +97,26 @@ void limits_fill(const LoopConfig& config, CoreLimits* limits)
     limits->seed = config.seed;
 }
 
+// Printable ASCII, cut to leave a zero byte at the end of the zeroed place.
+void text_put(const char* text, uint8_t* place, size_t place_bytes)
+{
+    for (size_t i = 0; i + 1u < place_bytes && text[i] != '\0'; i++) {
+        const bool printable = text[i] >= 0x20 && text[i] < 0x7f;
+        place[i] = static_cast<uint8_t>(printable ? text[i] : '?');
+    }
+}
+
 }  // namespace
+
+void device_row_make(uint32_t kind, const char* name, const char* reason,
+                     aotx_device_row* row) noexcept
+{
+    *row = {};
+    row->schema = AOTX_DEVICE_SCHEMA;
+    row->kind = kind;
+    text_put(name[0] == '\0' ? "unnamed" : name, row->name, sizeof row->name);
+    text_put(reason, row->reason, sizeof row->reason);
+}
 
 int limits_plan(const LoopConfig& config, LimitsPlan* plan, const char** reason) noexcept
 {

@@ -21,4 +21,9 @@ struct LimitsPlan {
 [[nodiscard]] int limits_plan(const LoopConfig& config, LimitsPlan* plan,
                               const char** reason) noexcept;
 
+// Name what runs the core: kind is an enum aotx_device_kind, name and reason are cut and made
+// printable as the packet wants them.
+void device_row_make(uint32_t kind, const char* name, const char* reason,
+                     aotx_device_row* row) noexcept;
+
 }  // namespace aotx

@@ -13,7 +13,8 @@ import support
 
 GOLDEN = Path(__file__).resolve().parents[1] / "sdk/golden"
 REPLY_TO = {"information_reply": "information", "telemetry_reply": "telemetry", "media_read_reply": "media_read",
-            "media_list_reply": "media_list", "policy_reply": "policy", "watch_reply": "watch"}
+            "media_list_reply": "media_list", "policy_reply": "policy", "watch_reply": "watch",
+            "device_reply": "device"}
 
 
 def lines_of(path):

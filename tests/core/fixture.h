@@ -75,6 +75,7 @@ inline aotx::CoreLimits limits_of(uint32_t requests_max = 16)
     limits.prompt_bytes_max = 2048;
     limits.request_seconds_max = 300;
     limits.upload_seconds_max = 120;
+    limits.device = {AOTX_DEVICE_SCHEMA, AOTX_DEVICE_KIND_CPU, 1, 0, {'x', ' ', 'y'}, {'z'}};
     limits.grant_active_requests_max = 64;
     limits.models_count = 2;
     limits.epoch = kEpoch;

@@ -7,6 +7,7 @@
 #include <limits>
 #include <memory>
 
+#include "aotx/information.h"
 #include "fixture.h"
 
 using namespace core_test;
@@ -78,6 +79,32 @@ TEST_CASE("the grant comes before the shape")
         CHECK(reply.head.phase == 0);
         CHECK(reply.payload.empty());
     }
+}
+
+TEST_CASE("what serves is told to anybody, in the one form that the question has")
+{
+    Device device;
+    const Bytes question = packet_of(head_of(AOTX_OPERATION_DEVICE, Id{}, 0), {});
+    for (const bool granted : {false, true}) {
+        if (granted) {
+            device.grant(1, {kAnn});
+        }
+        const Reply reply = device.call(question);
+        CHECK(reply.head.status == 200);
+        CHECK(reply.head.runtime_epoch == kEpoch);
+        aotx_device_row row = {};
+        REQUIRE(aotx_device_check(reply.payload.data(), reply.payload.size(), &row) == AOTX_OK);
+        CHECK(std::memcmp(&row, &device.core.limits.device, sizeof row) == 0);
+    }
+    // Any other form is an operation that nobody knows: 403 without a grant, 400 with one.
+    for (size_t at = 16; at < 92; at++) {
+        Bytes bad = question;
+        bad[at] = 1;
+        INFO(at);
+        CHECK(device.call(bad).head.status == (at >= 88 ? 400 : 403));
+    }
+    CHECK(device.call(packet_of(head_of(AOTX_OPERATION_DEVICE, Id{}, 0), {0})).head.status == 403);
+    CHECK(device.call(packet_of(head_of(AOTX_OPERATION_DEVICE, kAnn, 1), {})).head.status == 400);
 }
 
 TEST_CASE("each operation refuses the header words that it does not use")

@@ -13,6 +13,8 @@
 #include <string>
 #include <vector>
 
+#include "aotx/information.h"
+#include "aotx/names.h"
 #include "aotx/packet_check.h"
 #include "aotx/status.h"
 #include "aotx/submit.h"

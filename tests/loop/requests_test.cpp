@@ -228,6 +228,28 @@ TEST_CASE("stopping answers what is parked and ends what runs")
     CHECK(telemetry.requests_failed == 1);
 }
 
+TEST_CASE("the loop says what runs it, and why")
+{
+    aotx::LoopConfig config;
+    config.cpu_reason =
+        "no CUDA driver (35), says\na \x80 line that is far longer than the place "
+        "that a packet has for it, so that it is cut: ----------------------------"
+        "--------------------------------------------------";
+    Device device(config);
+    aotx_request_head head;
+    aotx_request_head_begin(&head, AOTX_OPERATION_DEVICE, nullptr, 0);
+    const Reply reply = device.call(packet_of(head, {}));
+    REQUIRE(reply.head.status == 200);
+    aotx_device_row row = {};
+    REQUIRE(aotx_device_check(reply.payload.data(), reply.payload.size(), &row) == AOTX_OK);
+    const bool cpu = std::string(aotx::loop_device(device.loop())) == "cpu";
+    CHECK(aotx_device_kind_name(row.kind) == std::string(cpu ? "cpu" : "cuda"));
+    CHECK(row.restarts == 0);
+    const std::string reason = reinterpret_cast<const char*>(row.reason);
+    CHECK(reason.size() == (cpu ? 175u : 0u));
+    CHECK((!cpu || reason.find("no CUDA driver (35), says?a ? line") == 0));
+}
+
 TEST_CASE("the third-party example loads and serves unchanged")
 {
     Device device({}, {"{}"}, AOTX_EXAMPLE_LIBRARY);

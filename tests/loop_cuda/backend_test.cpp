@@ -36,6 +36,17 @@ std::string unusable(const aotx::CudaMachine& machine)
     return aotx::cuda_usable(machine, reason, sizeof reason) ? "" : reason;
 }
 
+aotx_device_row device_row(Device& device)
+{
+    aotx_request_head head;
+    aotx_request_head_begin(&head, AOTX_OPERATION_DEVICE, nullptr, 0);
+    const Reply reply = device.call(packet_of(head, {}));
+    REQUIRE(reply.head.status == 200);
+    aotx_device_row row = {};
+    REQUIRE(aotx_device_check(reply.payload.data(), reply.payload.size(), &row) == AOTX_OK);
+    return row;
+}
+
 uint64_t next_epoch(void* epoch) noexcept
 {
     return ++*static_cast<uint64_t*>(epoch);
@@ -197,6 +208,11 @@ TEST_CASE("a device that may come back does so under a fresh epoch, three times 
             const Reply stale = device.read(kUser, id_of(7));
             REQUIRE((stale.head.status == 410 || stale.head.status == 403));
             REQUIRE(stale.head.runtime_epoch == 1000 + restart);
+            const aotx_device_row row = device_row(device);
+            REQUIRE(row.restarts == restart);
+            REQUIRE(row.kind == AOTX_DEVICE_KIND_CUDA);
+            REQUIRE(std::string(reinterpret_cast<const char*>(row.name)) == "a pretended GPU");
+            REQUIRE(row.reason[0] == 0);
         } else {
             break;
         }

@@ -323,6 +323,19 @@ Bytes watch_reply()
     return whole(head, payload);
 }
 
+Bytes device_reply()
+{
+    aotx_device_row row = {};
+    row.schema = AOTX_DEVICE_SCHEMA;
+    row.kind = AOTX_DEVICE_KIND_CPU;
+    row.restarts = 0;
+    std::memcpy(row.name, "CPU", 3);
+    std::memcpy(row.reason, "no CUDA driver (35)", 19);
+    Bytes payload;
+    append(&payload, row);
+    return whole(reply(aotx::device_head(), AOTX_STATUS_OK), payload);
+}
+
 // name of the file -> the packet as the SDK builds it.
 const std::pair<const char*, std::function<Bytes()>> kPackets[] = {
     {"grants", grants},
@@ -356,6 +369,8 @@ const std::pair<const char*, std::function<Bytes()>> kPackets[] = {
     {"policy_reply", policy_reply},
     {"watch", watch},
     {"watch_reply", watch_reply},
+    {"device", [] { return whole(aotx::device_head()); }},
+    {"device_reply", device_reply},
 };
 
 Bytes golden(const std::string& name)
@@ -409,7 +424,7 @@ TEST_CASE("every operation that exists has a golden packet")
         std::memcpy(&word, golden(packet.first).data() + 8, sizeof word);
         seen.insert(word);
     }
-    for (uint32_t operation = AOTX_OPERATION_GRANTS; operation <= AOTX_OPERATION_WATCH;
+    for (uint32_t operation = AOTX_OPERATION_GRANTS; operation <= AOTX_OPERATION_DEVICE;
          operation++) {
         const bool unspecified =
             operation == AOTX_OPERATION_SHARED_MUTATE || operation == AOTX_OPERATION_SHARED_READ;

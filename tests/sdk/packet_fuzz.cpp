@@ -85,6 +85,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size_bytes)
     if (aotx_information_check(data, size_bytes, &information) == AOTX_OK) {
         require(size_bytes == AOTX_INFORMATION_HEAD_BYTES + 40 * information.model_rows);
     }
+    aotx_device_row device = {};
+    if (aotx_device_check(data, size_bytes, &device) == AOTX_OK) {
+        require(device.name[sizeof device.name - 1] == 0);
+        require(device.reason[sizeof device.reason - 1] == 0);
+    }
     size_t at = 0;
     size_t before = 0;
     aotx_watch_news news = {};

@@ -73,6 +73,52 @@ TEST_CASE("information payloads")
     }
 }
 
+// A row as a device without a usable GPU tells it.
+Bytes device()
+{
+    Bytes bytes(256, 0);
+    put32(&bytes, 0, 1);
+    put32(&bytes, 4, 1);
+    fill(&bytes, 16, 63, 'n');
+    fill(&bytes, 80, 175, ' ');
+    return bytes;
+}
+
+TEST_CASE("what a device says of itself")
+{
+    const Change rows[] = {
+        {"good", [](Bytes*) {}, AOTX_OK},
+        {"no reason", [](Bytes* b) { fill(b, 80, 176, 0); }, AOTX_OK},
+        {"cuda", [](Bytes* b) { put32(b, 4, 2), fill(b, 80, 176, 0); }, AOTX_OK},
+        {"cuda with a reason", [](Bytes* b) { put32(b, 4, 2); }, AOTX_ERR_RANGE},
+        {"another schema", [](Bytes* b) { put32(b, 0, 2); }, AOTX_ERR_RANGE},
+        {"no kind", [](Bytes* b) { put32(b, 4, 0); }, AOTX_ERR_RANGE},
+        {"an unknown kind", [](Bytes* b) { put32(b, 4, 3); }, AOTX_ERR_RANGE},
+        {"word 12", [](Bytes* b) { put32(b, 12, 1); }, AOTX_ERR_NONZERO},
+        {"no name", [](Bytes* b) { fill(b, 16, 63, 0); }, AOTX_ERR_RANGE},
+        {"a name without an end", [](Bytes* b) { (*b)[79] = 'n'; }, AOTX_ERR_RANGE},
+        {"a reason without an end", [](Bytes* b) { (*b)[255] = 'n'; }, AOTX_ERR_RANGE},
+        {"a byte behind the end", [](Bytes* b) { (*b)[40] = 0; }, AOTX_ERR_RANGE},
+        {"a control byte", [](Bytes* b) { (*b)[20] = 0x1f; }, AOTX_ERR_RANGE},
+        {"a byte that is no ASCII", [](Bytes* b) { (*b)[20] = 0x80; }, AOTX_ERR_RANGE},
+        {"longer", [](Bytes* b) { b->push_back(0); }, AOTX_ERR_LENGTH},
+    };
+    for (const Change& row : rows) {
+        INFO(row.name);
+        Bytes bytes = device();
+        row.change(&bytes);
+        const GuardCopy guarded(bytes.data(), bytes.size());
+        aotx_device_row seen = {};
+        CHECK(aotx_device_check(guarded.bytes(), guarded.size_bytes(), &seen) == row.want);
+    }
+    const Bytes whole = device();
+    for (size_t cut = 0; cut < whole.size(); cut++) {
+        const GuardCopy guarded(whole.data(), cut);
+        aotx_device_row seen = {};
+        CHECK(aotx_device_check(guarded.bytes(), cut, &seen) == AOTX_ERR_LENGTH);
+    }
+}
+
 // One entry with three bytes of data, output 10 so far, starting at byte 7.
 Bytes news()
 {

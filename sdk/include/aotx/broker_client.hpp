@@ -237,6 +237,14 @@ inline aotx_request_head telemetry_head(const BrokerPrincipal& who) noexcept
     return head;
 }
 
+// Asks what serves; it needs no grant.
+inline aotx_request_head device_head() noexcept
+{
+    aotx_request_head head;
+    aotx_request_head_begin(&head, AOTX_OPERATION_DEVICE, nullptr, 0);
+    return head;
+}
+
 // What a submission says beside its messages.
 struct SubmitOptions {
     uint32_t model_role = AOTX_MODEL_ROLE_LANGUAGE;

@@ -1,4 +1,4 @@
-/* Purpose:  information and telemetry payloads: build them, and judge those that arrive.
+/* Purpose:  information, telemetry and device payloads: judge those that arrive.
  * Owns:     nothing.
  * Thread:   any.
  * Lifetime: not applicable. */
@@ -75,6 +75,48 @@ AOTX_INLINE int aotx_information_check(const uint8_t* payload, size_t payload_by
     }
 
     *information = copy;
+    return AOTX_OK;
+}
+
+/* 1 when text is printable ASCII and zero behind it, the last byte zero. */
+AOTX_INLINE int aotx_device_text_check(const uint8_t* text, size_t text_bytes) AOTX_NOEXCEPT
+{
+    size_t at = 0;
+    while (at < text_bytes && text[at] >= 0x20u && text[at] < 0x7fu) {
+        at++;
+    }
+    return at < text_bytes && aotx_is_zero(text + at, text_bytes - at);
+}
+
+/* Judge the payload of a DEVICE reply and copy it out.
+ *
+ * payload  in,  u8 [payload_bytes]
+ * device   out, written only on success; name and reason end with a zero byte
+ *
+ * AOTX_ERR_LENGTH   not one row
+ * AOTX_ERR_NONZERO  bytes 12..15
+ * AOTX_ERR_RANGE    another schema, an unknown kind, no name, a text of another form, or a reason
+ *                   though the CPU does not serve */
+AOTX_INLINE int aotx_device_check(const uint8_t* payload, size_t payload_bytes,
+                                  aotx_device_row* device) AOTX_NOEXCEPT
+{
+    aotx_device_row copy;
+    if (payload_bytes != sizeof copy) {
+        return AOTX_ERR_LENGTH;
+    }
+    aotx_copy(&copy, payload, sizeof copy);
+    if (copy.zero_12 != 0u) {
+        return AOTX_ERR_NONZERO;
+    }
+    if (copy.schema != AOTX_DEVICE_SCHEMA || copy.kind < AOTX_DEVICE_KIND_CPU ||
+        copy.kind > AOTX_DEVICE_KIND_CUDA || copy.name[0] == 0u ||
+        !aotx_device_text_check(copy.name, sizeof copy.name) ||
+        !aotx_device_text_check(copy.reason, sizeof copy.reason) ||
+        (copy.reason[0] != 0u && copy.kind != AOTX_DEVICE_KIND_CPU)) {
+        return AOTX_ERR_RANGE;
+    }
+
+    *device = copy;
     return AOTX_OK;
 }
 

@@ -41,6 +41,8 @@ AOTX_INLINE const char* aotx_operation_name(uint32_t value) AOTX_NOEXCEPT
             return "policy";
         case AOTX_OPERATION_WATCH:
             return "watch";
+        case AOTX_OPERATION_DEVICE:
+            return "device";
         default:
             return "unknown";
     }
@@ -389,6 +391,19 @@ AOTX_INLINE const char* aotx_result_text(int result) AOTX_NOEXCEPT
             return "the operating system refused";
         case AOTX_ERR_CLOSED:
             return "the peer has gone";
+        default:
+            return "unknown";
+    }
+}
+
+/* What runs the device core. */
+AOTX_INLINE const char* aotx_device_kind_name(uint32_t value) AOTX_NOEXCEPT
+{
+    switch (value) {
+        case AOTX_DEVICE_KIND_CPU:
+            return "cpu";
+        case AOTX_DEVICE_KIND_CUDA:
+            return "cuda";
         default:
             return "unknown";
     }

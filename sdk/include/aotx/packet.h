@@ -35,7 +35,8 @@ enum aotx_operation {
     AOTX_OPERATION_SHARED_MUTATE = 10,
     AOTX_OPERATION_SHARED_READ = 11,
     AOTX_OPERATION_POLICY = 12,
-    AOTX_OPERATION_WATCH = 13 /* answered when any watched request has news; see aotx_watch_row */
+    AOTX_OPERATION_WATCH = 13, /* answered when any watched request has news; see aotx_watch_row */
+    AOTX_OPERATION_DEVICE = 14 /* what serves; see aotx_device_row */
 };
 
 /* Model roles. A mask bit is 1 << role. */
@@ -149,6 +150,9 @@ enum aotx_policy_reason {
     AOTX_POLICY_REASON_ACTIVE = 4,
     AOTX_POLICY_REASON_DISABLED = 5
 };
+
+/* What runs the device core. */
+enum aotx_device_kind { AOTX_DEVICE_KIND_CPU = 1, AOTX_DEVICE_KIND_CUDA = 2 };
 
 /* Head of a request packet. The payload follows it. */
 typedef struct aotx_request_head {
@@ -537,5 +541,29 @@ AOTX_FIELD(aotx_watch_news, failure_status, 56, 4);
 AOTX_FIELD(aotx_watch_news, cancel_requested, 60, 4);
 AOTX_FIELD(aotx_watch_news, data_bytes, 64, 4);
 AOTX_FIELD(aotx_watch_news, zero_68, 68, 4);
+
+/* DEVICE (operation 14): which hardware runs the device core, and why.
+ *
+ * An INFORMATION payload has no room that its receivers do not require to be zero, so this is an
+ * operation of its own. It needs no grant: principal and grant_revision are zero, as is every other
+ * word of the request head but magic and operation, and there is no payload. In any other form,
+ * and by a device that does not know it, it is answered like an unknown operation: 403 without a
+ * grant, 400 with one. Reply: status 200, one aotx_device_row. */
+#define AOTX_DEVICE_SCHEMA 1u
+typedef struct aotx_device_row {
+    uint32_t schema;   /* AOTX_DEVICE_SCHEMA */
+    uint32_t kind;     /* enum aotx_device_kind */
+    uint32_t restarts; /* times that a failed device was brought back since the service began */
+    uint32_t zero_12;
+    uint8_t name[64];    /* of the hardware; printable ASCII, zero behind it */
+    uint8_t reason[176]; /* why the CPU serves although a GPU might have; else zero, form as name */
+} aotx_device_row;
+AOTX_SIZE(aotx_device_row, 256);
+AOTX_FIELD(aotx_device_row, schema, 0, 4);
+AOTX_FIELD(aotx_device_row, kind, 4, 4);
+AOTX_FIELD(aotx_device_row, restarts, 8, 4);
+AOTX_FIELD(aotx_device_row, zero_12, 12, 4);
+AOTX_FIELD(aotx_device_row, name, 16, 64);
+AOTX_FIELD(aotx_device_row, reason, 80, 176);
 
 #endif

@@ -130,6 +130,7 @@ AOTX_INLINE struct aotx_shape aotx_shape_of(uint32_t operation) AOTX_NOEXCEPT
     const struct aotx_shape shared = {1, 0, 0, 1, 1, 1, 1, AOTX_PAYLOAD_BYTES_MAX};
     const struct aotx_shape policy = {1, 0, 0, 1, 1, 0, 0, 16};
     const struct aotx_shape watch = {1, 0, 1, 0, 1, 1, 0, AOTX_PAYLOAD_BYTES_MAX};
+    const struct aotx_shape device = {1, 0, 0, 0, 0, 0, 0, 0};
     switch (operation) {
         case AOTX_OPERATION_GRANTS:
             return grants;
@@ -154,6 +155,8 @@ AOTX_INLINE struct aotx_shape aotx_shape_of(uint32_t operation) AOTX_NOEXCEPT
             return policy;
         case AOTX_OPERATION_WATCH:
             return watch;
+        case AOTX_OPERATION_DEVICE:
+            return device;
         default:
             return none;
     }
