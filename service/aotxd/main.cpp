@@ -79,6 +79,7 @@ struct Service {
     Fd state;
     Fd signals;
     const LoopBackend* backend = nullptr;  // null: the CPU runs the core
+    std::string cpu_reason;                // why it does although a GPU was allowed
     Loop* loop = nullptr;
     bool is_loop_started = false;
     Broker* broker = nullptr;
@@ -118,6 +119,19 @@ bool signals_open(Fd* signals) noexcept
     return signals->valid();
 }
 
+// The CPU serves because no GPU can. Clients are told the sentence without what stands in
+// parentheses when that names a place in this machine.
+void cpu_serves(Service* service, const char* reason) noexcept
+{
+    service->backend = nullptr;
+    service->cpu_reason = reason;
+    const size_t detail = service->cpu_reason.find(" (");
+    if (service->cpu_reason.find('/') != std::string::npos && detail != std::string::npos) {
+        service->cpu_reason.resize(detail);
+    }
+    log_line(LogLevel::Info, "%s; the CPU backend serves", reason);
+}
+
 // `auto` takes a usable GPU and else the CPU, saying why; `cuda` insists.
 bool backend_pick(Service* service, std::string* error) noexcept
 {
@@ -132,7 +146,7 @@ bool backend_pick(Service* service, std::string* error) noexcept
         return false;
     }
     if (service->backend == nullptr) {
-        log_line(LogLevel::Info, "%s; the CPU backend serves", reason);
+        cpu_serves(service, reason);
     }
     return true;
 }
@@ -180,10 +194,25 @@ int loop_up(Service* service) noexcept
     config.backend = service->backend;
     config.fresh_epoch = epoch_fresh;
     config.fresh_epoch_context = service;
+    config.cpu_reason = service->cpu_reason.c_str();
     LoopBudget budget = {};
     const char* reason = "";
-    if (loop_budget(config, &budget, &reason) != AOTX_OK ||
-        loop_open(config, &service->loop, &reason) != AOTX_OK) {
+    int opened = loop_budget(config, &budget, &reason);
+    if (opened == AOTX_OK) {
+        opened = loop_open(config, &service->loop, &reason);
+    }
+    // A GPU that is there but gives no memory, say, is as good as none where the choice is ours.
+    if (opened == AOTX_ERR_SYSTEM && config.backend != nullptr &&
+        service->config.device.device == "auto") {
+        cpu_serves(service, (std::string("the GPU could not be opened: ") + reason).c_str());
+        config.backend = nullptr;
+        config.cpu_reason = service->cpu_reason.c_str();
+        opened = loop_budget(config, &budget, &reason);
+        if (opened == AOTX_OK) {
+            opened = loop_open(config, &service->loop, &reason);
+        }
+    }
+    if (opened != AOTX_OK) {
         return fail(kExitStart, reason);
     }
     if (loop_start(service->loop) != AOTX_OK) {
