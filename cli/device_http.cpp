@@ -55,10 +55,17 @@ public:
     {
         (void)get("/healthz", 200);
         HttpAnswer ready = client_.call("GET", "/readyz", nullptr);
+        JsonWriter json;
+        json.begin_object().key("status").text("ok");
         if (ready.status != 404) {
-            (void)checked(std::move(ready), 200);
+            const std::string text = checked(std::move(ready), 200);
+            const JsonDocument document(text, kExitProtocol, "the readiness answer");
+            const JsonValue* const device = document.root().find("device");
+            if (device != nullptr) {
+                json.key("device").text(document.root().text_of("device"));
+            }
         }
-        return "{\"status\":\"ok\"}";
+        return json.end_object().str();
     }
     std::string models() override { return get("/v1/models", 200); }
     std::string capabilities() override { return get("/aotx/v1/capabilities", 200); }

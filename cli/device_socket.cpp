@@ -102,6 +102,7 @@ private:
     BrokerReply call(const aotx_request_head& head, const void* payload, const char* doing);
     void connect(BrokerClient* client);
     Facts facts(uint32_t operation);
+    aotx_device_row device();
     std::string alias_of(uint32_t role) const;
     uint32_t role_of(const std::string& model, const Facts& known) const;
     std::string request_document(const std::string& handle, const BrokerReply& reply,
@@ -203,10 +204,31 @@ uint32_t SocketDevice::role_of(const std::string& model, const Facts& known) con
                   "model_not_found");
 }
 
+// What serves; needs no grant.
+aotx_device_row SocketDevice::device()
+{
+    const BrokerReply reply = call(device_head(), nullptr, "the device");
+    aotx_device_row row = {};
+    const int result = aotx_device_check(reply.payload, reply.head.payload_bytes, &row);
+    if (result != AOTX_OK) {
+        throw Failure(kExitProtocol, std::string("what the device says of itself is wrong: ") +
+                                         aotx_result_text(result));
+    }
+    return row;
+}
+
+std::string device_text(const uint8_t* text)
+{
+    return reinterpret_cast<const char*>(text);  // aotx_device_check saw the zero byte
+}
+
 std::string SocketDevice::health()
 {
     (void)facts(AOTX_OPERATION_INFORMATION);
-    return "{\"status\":\"ok\"}";
+    JsonWriter json;
+    json.begin_object().key("status").text("ok");
+    json.key("device").text(aotx_device_kind_name(device().kind));
+    return json.end_object().str();
 }
 
 std::string SocketDevice::models()
@@ -282,6 +304,15 @@ void write_lineage(JsonWriter* json, const uint8_t lineage[16])
     aotx_is_zero(lineage, 16) ? json->null() : json->text(hex(lineage, 16));
 }
 
+void write_device(JsonWriter* json, const aotx_device_row& device)
+{
+    json->key("device").begin_object().key("kind").text(aotx_device_kind_name(device.kind));
+    json->key("name").text(device_text(device.name)).key("restarts").number(device.restarts);
+    json->key("reason");
+    device.reason[0] == 0 ? json->null() : json->text(device_text(device.reason));
+    json->end_object();
+}
+
 std::string SocketDevice::capabilities()
 {
     const Facts known = facts(AOTX_OPERATION_INFORMATION);
@@ -290,6 +321,7 @@ std::string SocketDevice::capabilities()
     json.key("runtime_epoch").decimal(known.epoch);
     write_lineage(&json, known.information.lineage);
     json.key("mode").text("inference");
+    write_device(&json, device());
     write_models(&json, known.models, known.information.automatic_memory_mask,
                  [this](uint32_t role) { return alias_of(role); });
     write_limits(&json, known.information);

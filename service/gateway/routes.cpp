@@ -159,8 +159,8 @@ void Routes::dispatch(Server& server, Connection& connection, std::string_view b
             operation_head(server, connection, AOTX_OPERATION_INFORMATION);
             return operation_start<models_done>(server, connection);
         case Route::Capabilities:
-            operation_head(server, connection, AOTX_OPERATION_INFORMATION);
-            return operation_start<capabilities_done>(server, connection);
+            device_head(server, connection);
+            return operation_start<capabilities_next>(server, connection);
         case Route::Telemetry:
             operation_head(server, connection, AOTX_OPERATION_TELEMETRY);
             return operation_start<telemetry_done>(server, connection);

@@ -52,7 +52,15 @@ struct Routes {
     static void health(Server& server, Connection& connection) noexcept;
     static void ready(Server& server, Connection& connection) noexcept;
     static void ready_done(Server& server, Connection& connection, const Reply& reply) noexcept;
+    // Keep what the device says of itself. False: the reply is no reply, or says 503, and the
+    // connection has been refused.
+    static bool device_take(Server& server, Connection& connection, const Reply& reply) noexcept;
+    // The head of the question what serves; it names nobody.
+    static void device_head(Server& server, Connection& connection) noexcept;
+    static void capabilities_next(Server& server, Connection& connection,
+                                  const Reply& reply) noexcept;
     static void metrics(Server& server, Connection& connection) noexcept;
+    static void metrics_next(Server& server, Connection& connection, const Reply& reply) noexcept;
     static void metrics_done(Server& server, Connection& connection, const Reply& reply) noexcept;
     static void metrics_write(Server& server, const aotx_information* device) noexcept;
     static void models_done(Server& server, Connection& connection, const Reply& reply) noexcept;

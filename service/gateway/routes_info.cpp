@@ -6,6 +6,8 @@
 #include <cstring>
 
 #include "aotx/handle.h"
+#include "aotx/information.h"
+#include "aotx/names.h"
 #include "routes.h"
 #include "service/base/check.h"
 
@@ -74,6 +76,32 @@ void lineage_write(Text* text, const aotx_information& information)
     text->append('"');
     text->append_hex(information.lineage, sizeof information.lineage);
     text->append('"');
+}
+
+std::string_view device_text(const uint8_t* text)
+{
+    return reinterpret_cast<const char*>(text);  // aotx_device_check saw the zero byte
+}
+
+void device_write(Text* text, const aotx_device_row& device)
+{
+    text->append(",\"device\":");
+    if (device.schema == 0) {
+        text->append("null");
+        return;
+    }
+    text->append("{\"kind\":\"");
+    text->append(aotx_device_kind_name(device.kind));
+    text->append("\",\"name\":");
+    text->append_json_string(device_text(device.name));
+    number_field(text, "restarts", device.restarts);
+    text->append(",\"reason\":");
+    if (device.reason[0] == 0) {
+        text->append("null");
+    } else {
+        text->append_json_string(device_text(device.reason));
+    }
+    text->append('}');
 }
 
 void inputs_write(Text* text, uint32_t modalities)
@@ -277,6 +305,21 @@ void metric(Text* text, std::string_view name, std::string_view kind, std::strin
     text->append('\n');
 }
 
+// Which device serves, as last told to anybody who asked.
+void device_metrics_write(Text* text, const aotx_device_row& device)
+{
+    if (device.schema == 0) {
+        return;
+    }
+    text->append(
+        "# HELP aotx_device_info What runs the device core.\n"
+        "# TYPE aotx_device_info gauge\naotx_device_info{kind=\"");
+    text->append(aotx_device_kind_name(device.kind));
+    text->append("\"} 1\n");
+    metric(text, "aotx_device_restarts_total", "counter",
+           "Times that a failed device was brought back.", device.restarts);
+}
+
 }  // namespace
 
 void Routes::health(Server& server, Connection& connection) noexcept
@@ -300,22 +343,57 @@ void Routes::health(Server& server, Connection& connection) noexcept
 
 void Routes::ready(Server& server, Connection& connection) noexcept
 {
-    // The loop has to answer; what it answers to nobody in particular does not matter.
-    operation_head(server, connection, AOTX_OPERATION_INFORMATION);
+    // The loop has to answer; one that does not know the question is as ready as any.
+    device_head(server, connection);
     operation_start<ready_done>(server, connection);
 }
 
 void Routes::ready_done(Server& server, Connection& connection, const Reply& reply) noexcept
 {
-    if (!reply_good(server, connection, reply)) {
+    if (!device_take(server, connection, reply)) {
         return;
+    }
+    Text& text = server.answer_begin();
+    text.append("{\"status\":\"ready\"");
+    if (server.device_.schema != 0) {
+        text.append(",\"device\":\"");
+        text.append(aotx_device_kind_name(server.device_.kind));
+        text.append('"');
+    }
+    text.append('}');
+    server.answer_end(connection, AOTX_STATUS_OK);
+}
+
+void Routes::device_head(Server& server, Connection& connection) noexcept
+{
+    aotx_request_head& head = operation_head(server, connection, AOTX_OPERATION_DEVICE);
+    std::memset(head.principal, 0, sizeof head.principal);
+    head.grant_revision = 0;
+}
+
+bool Routes::device_take(Server& server, Connection& connection, const Reply& reply) noexcept
+{
+    if (!reply_good(server, connection, reply)) {
+        return false;
     }
     if (reply.head.status == AOTX_STATUS_UNAVAILABLE) {
         server.refuse(connection, refusal_of_device(reply.head.status));
+        return false;
+    }
+    if (reply.head.status != AOTX_STATUS_OK ||
+        aotx_device_check(reply.payload, reply.payload_bytes, &server.device_) != AOTX_OK) {
+        server.device_ = {};
+    }
+    return true;
+}
+
+void Routes::capabilities_next(Server& server, Connection& connection, const Reply& reply) noexcept
+{
+    if (!device_take(server, connection, reply)) {
         return;
     }
-    server.answer_begin().append("{\"status\":\"ready\"}");
-    server.answer_end(connection, AOTX_STATUS_OK);
+    operation_head(server, connection, AOTX_OPERATION_INFORMATION);
+    operation_start<capabilities_done>(server, connection);
 }
 
 void Routes::models_done(Server& server, Connection& connection, const Reply& reply) noexcept
@@ -365,7 +443,9 @@ void Routes::capabilities_done(Server& server, Connection& connection, const Rep
     text.append("{\"schema\":\"aotx.capabilities.v1\",\"runtime_epoch\":");
     decimal_string_write(&text, reply.head.runtime_epoch);
     lineage_write(&text, information);
-    text.append(",\"mode\":\"inference\",\"models\":[");
+    text.append(",\"mode\":\"inference\"");
+    device_write(&text, server.device_);
+    text.append(",\"models\":[");
     bool first = true;
     for (const ModelConfig& model : server.config_.models) {
         for (uint32_t i = 0; i < information.model_rows; i++) {
@@ -492,6 +572,25 @@ void Routes::metrics(Server& server, Connection& connection) noexcept
         server.answer_end(connection, AOTX_STATUS_OK, kMetricsType);
         return;
     }
+    device_head(server, connection);
+    operation_start<metrics_next>(server, connection);
+}
+
+void Routes::metrics_next(Server& server, Connection& connection, const Reply& reply) noexcept
+{
+    // Whatever came of it, the scrape goes on: the figures matter most when something is wrong.
+    const bool good =
+        reply.result == AOTX_OK && reply.head.status == AOTX_STATUS_OK &&
+        aotx_device_check(reply.payload, reply.payload_bytes, &server.device_) == AOTX_OK;
+    if (!good) {
+        server.device_ = {};
+    }
+    if (!server.wires_.connected()) {
+        server.answer_begin();
+        metrics_write(server, nullptr);
+        server.answer_end(connection, AOTX_STATUS_OK, kMetricsType);
+        return;
+    }
     operation_head(server, connection, AOTX_OPERATION_TELEMETRY);
     operation_start<metrics_done>(server, connection);
 }
@@ -547,6 +646,7 @@ void Routes::metrics_write(Server& server, const aotx_information* device) noexc
            "Operations that wait for a connection to the device.", server.wires_.waiting_count());
     metric(&text, "aotx_gateway_operations_flying", "gauge",
            "Operations that the device has not answered.", server.wires_.flying_count());
+    device_metrics_write(&text, server.device_);
     metric(&text, "aotx_device_up", "gauge", "Whether the device answered this scrape.",
            device != nullptr ? 1 : 0);
     if (device == nullptr) {

@@ -246,6 +246,7 @@ private:
     std::unique_ptr<ChatReader> reader_;
     JsonDocument document_;  // bodies that are no messages
     uint64_t epoch_ = 0;
+    aotx_device_row device_ = {};  // as last told; schema 0: never, or the device does not know
     uint64_t grants_read_ns_ = 0;
     uint64_t wires_due_ns_ = 0;
 

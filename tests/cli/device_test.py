@@ -52,8 +52,10 @@ class BothWays(DeviceCase):
             self.assertEqual(one["limits"][name], value, name)
         self.assertEqual([model["id"] for model in one["models"]], [model["id"] for model in two["models"]])
         self.assertEqual(self.run_cli("models", *self.gateway).stdout, self.run_cli("models", *self.direct).stdout)
-        self.run_cli("health", *self.gateway)
-        self.run_cli("health", *self.direct)
+        self.assertEqual(one["device"], two["device"])
+        self.assertEqual(one["device"]["kind"], "cpu")
+        for way in (self.gateway, self.direct):
+            self.assertEqual(self.json_of("health", *way), {"status": "ok", "device": "cpu"})
 
     def test_refusals(self):
         self.serve()

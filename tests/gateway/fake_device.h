@@ -54,6 +54,9 @@ public:
     std::atomic<uint32_t> submit_status{0};
     // When set: requests get no answer at all.
     std::atomic<bool> mute{false};
+    // When set: the device says 503 of itself. When not: it does not know that question.
+    std::atomic<bool> down{false};
+    std::atomic<bool> knows_device{true};
     // When set: replies carry a wrong magic.
     std::atomic<bool> garble{false};
     std::atomic<uint64_t> operations{0};
@@ -315,8 +318,25 @@ private:
         reply->cancel_requested = request.cancel_requested;
     }
 
+    void device(int fd, const aotx_request_head& head)
+    {
+        aotx_device_row row = {};
+        row.schema = AOTX_DEVICE_SCHEMA;
+        row.kind = AOTX_DEVICE_KIND_CPU;
+        row.restarts = 2;
+        std::memcpy(row.name, "a \"fake\" CPU", 12);
+        std::memcpy(row.reason, "no CUDA driver (35)", 19);
+        send_reply(
+            fd, echo(head, down ? 503 : 200),
+            down ? std::string() : std::string(reinterpret_cast<const char*>(&row), sizeof row));
+    }
+
     void answer(int fd, const aotx_request_head& head, const std::string& payload)
     {
+        if (head.operation == AOTX_OPERATION_DEVICE && knows_device) {
+            device(fd, head);
+            return;
+        }
         const auto grant = grants_.find(key(head.principal));
         if (grant == grants_.end() || grant->second.revision != head.grant_revision) {
             send_reply(fd, echo(head, 403), {});

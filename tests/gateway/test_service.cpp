@@ -86,6 +86,28 @@ TEST_CASE("models, capabilities, telemetry and policy tell what the device tells
     CHECK(gateway.ask(get("/metrics", kTokenBare)).status == 403);
 }
 
+TEST_CASE("capabilities, readiness and metrics say which device serves, and why")
+{
+    Gateway gateway;
+    CHECK(contains(gateway.ask(get("/aotx/v1/capabilities")).body,
+                   "\"device\":{\"kind\":\"cpu\",\"name\":\"a \\\"fake\\\" CPU\",\"restarts\":2,"
+                   "\"reason\":\"no CUDA driver (35)\"}"));
+    Client client(gateway.port);
+    const std::string ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    CHECK(client.ask(ready).body == "{\"status\":\"ready\",\"device\":\"cpu\"}");
+    const std::string metrics = gateway.ask(get("/metrics")).body;
+    CHECK(contains(metrics, "aotx_device_info{kind=\"cpu\"} 1\n"));
+    CHECK(contains(metrics, "aotx_device_restarts_total 2\n"));
+    gateway.device->down = true;
+    CHECK(client.ask(ready).status == 503);
+    gateway.device->down = false;
+    // A device that does not know the question serves all the same.
+    gateway.device->knows_device = false;
+    CHECK(client.ask(ready).body == "{\"status\":\"ready\"}");
+    CHECK(contains(gateway.ask(get("/aotx/v1/capabilities")).body, "\"device\":null"));
+    CHECK(!contains(gateway.ask(get("/metrics")).body, "aotx_device_info"));
+}
+
 TEST_CASE("a model without a publication time has the one of its file")
 {
     std::string path;
