@@ -4,8 +4,8 @@
 #           and the service with real clients. --quick leaves the sanitizers out.
 # Owns:     build, build-asan and build-tsan at the top, and .aotx for the model.
 # Thread:   one.
-# Lifetime: one run. The last line is "N passed, N failed, N skipped", one test program or client test counted once
-#           for each build that it ran in; exit 1 when any failed or none ran.
+# Lifetime: one run. The last line is "N passed, N failed, N skipped", one test program counted once for each build
+#           that it ran in; exit 1 when any failed or none ran.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$top"
@@ -80,11 +80,6 @@ say "build"
 if build build "" -DCMAKE_BUILD_TYPE=RelWithDebInfo; then
     say "tests"
     check build
-    say "clients"
-    rm -f build/clients.xml
-    AOTX_BUILD=$top/build "$python" -B -m pytest -q -p no:cacheprovider --junitxml build/clients.xml \
-        tests/clients/test_openai.py tests/clients/test_httpx.py || true
-    results="$results build/clients.xml"
 else
     failed_step=yes
 fi

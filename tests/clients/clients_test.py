@@ -5,6 +5,7 @@ Thread:   one, and one more where two clients have to be there at once.
 Lifetime: one run; exit 0 good, 1 failed, 77 when a client is not installed on this machine.
 
 The scripted model says what a real one might, in pieces that cut characters; so expected values come from the script.
+What needs no stock client stands in tests/service.
 """
 import base64
 import json
@@ -69,7 +70,7 @@ class Stock(unittest.TestCase):
         handle = raw.headers["x-request-id"]
         answer = raw.parse()
         self.assertEqual("chatcmpl-" + handle[21:], answer.id)
-        self.assertEqual(raw.headers["cache-control"], "no-store")
+        self.assertEqual((raw.status_code, raw.headers["cache-control"]), (200, "no-store"))
         window = httpx.get(f"{self.base}/aotx/v1/requests/{handle}", headers=self.headers).json()
         self.assertEqual(window["state"], "completed")
         self.assertEqual(base64.b64decode(window["output"]["bytes"]), bytes.fromhex("f09f9880e4bda0e4"))
@@ -83,6 +84,8 @@ class Stock(unittest.TestCase):
         self.assertEqual(text, plain.choices[0].message.content)
         reasons = [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices]
         self.assertEqual([reason for reason in reasons if reason], ["stop"])
+        self.assertEqual(chunks[0].choices[0].delta.role, "assistant")
+        self.assertEqual(len({chunk.id for chunk in chunks}), 1)
         self.assertEqual(chunks[-1].choices, [])
         self.assertEqual(chunks[-1].usage, plain.usage)
         self.assertTrue(all(chunk.usage is None for chunk in chunks[:-1]))
@@ -122,6 +125,18 @@ class Stock(unittest.TestCase):
         with self.assertRaises(openai.NotFoundError) as caught:
             self.client.embeddings.create(model="pieces", input="x")
         self.assertEqual(caught.exception.code, "route_not_found")
+
+    def test_fields_that_are_refused_are_named(self):
+        for field, value in (("temperature", 2.5), ("top_p", 0), ("n", 2), ("logit_bias", {"1": 1}), ("stop", ["x"]),
+                             ("seed", 1), ("tools", []), ("max_completion_tokens", 5000)):
+            with self.subTest(field), self.assertRaises(openai.BadRequestError) as caught:
+                self.client.chat.completions.create(model="pieces", messages=MESSAGES, **{field: value})
+            self.assertEqual((caught.exception.param, caught.exception.code), (field, "invalid_field"))
+
+    def test_many_calls_on_one_connection(self):
+        for _ in range(50):
+            answer = self.client.chat.completions.create(model="pieces", messages=MESSAGES)
+            self.assertEqual(answer.choices[0].message.content, SMILE + "\ufffd")
 
     def test_async_client(self):
         import asyncio
@@ -169,6 +184,13 @@ class Stock(unittest.TestCase):
                 rest = b"".join(base64.b64decode(data["bytes"]) for event, _, data in frames if event == "emission")
                 self.assertEqual(rest, whole[cursor:])
 
+        path = f"{self.base}/aotx/v1/requests/{handle}/events"
+        for headers, query, status in (({"Last-Event-ID": f"{handle}:1"}, "?cursor=1", 400), ({}, "?cursor=9", 409),
+                                       ({"Last-Event-ID": f"{handle}:9"}, "", 409),
+                                       ({"Last-Event-ID": f"{handle[:-1]}x:1"}, "", 400)):
+            refused = httpx.get(path + query, headers={**self.headers, **headers})
+            self.assertEqual(refused.status_code, status, (headers, query))
+
     def test_native_windows(self):
         body = {"model": "pieces", "messages": MESSAGES}
         handle = httpx.post(f"{self.base}/aotx/v1/requests", headers=self.headers, json=body).json()["id"]
@@ -209,8 +231,10 @@ class Stock(unittest.TestCase):
                    "-o", "/dev/null", "--next", "-sS", "-w", "%{http_code} %{num_connects}", self.base + "/healthz")
         self.assertTrue(out.endswith("200 0"), out)
         # A large body makes curl expect a go-ahead, which nobody here gives; without that it is judged.
-        large = json.dumps({"model": "pieces", "messages": [{"role": "user", "content": "x" * 3_000_000}]}).encode()
+        fits, large = (json.dumps({"model": "pieces", "messages": [{"role": "user", "content": "x" * size}]}).encode()
+                       for size in (3000, 3_000_000))
         post = ["-H", "Content-Type: application/json", "--data-binary", "@-", "-w", " %{http_code}", chat]
+        self.assertTrue(curl(*post, data=fits).endswith(" 200"))
         self.assertTrue(curl(*post, data=large).endswith(" 417"))
         self.assertTrue(curl("-H", "Expect:", *post, data=large).endswith(" 413"))
 

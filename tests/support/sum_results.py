@@ -10,7 +10,7 @@ import xml.etree.ElementTree as ElementTree
 
 
 def add_up(path):
-    """(passed, failed, skipped, names of the failed) of one file. ctest writes a status, pytest child elements."""
+    """(passed, failed, skipped, names of the failed) of one file. ctest writes a status, other runners child elements."""
     passed, failed, skipped, names = 0, 0, 0, []
     for case in ElementTree.parse(path).getroot().iter("testcase"):
         status = case.get("status", "")
