@@ -22,7 +22,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 MODEL_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 ACTIONS_ALL = 0xFF
-ROLE_LANGUAGE = 2
+ROLES_ALL = 0b11100  # language, language-q4, language-audio
 
 
 def build_dir():
@@ -44,7 +44,7 @@ def free_port():
 
 
 class Principal:
-    def __init__(self, name, actions=ACTIONS_ALL, model_mask=1 << ROLE_LANGUAGE, output_tokens=4096, active=128):
+    def __init__(self, name, actions=ACTIONS_ALL, model_mask=ROLES_ALL, output_tokens=4096, active=128):
         self.name = name
         self.id = hashlib.sha256(name.encode()).digest()[:16]
         self.token = secrets.token_hex(24)
@@ -200,8 +200,8 @@ class Service:
             self.folder.cleanup()
 
 
-def scripted_model(alias="test", **options):
-    return {"alias": alias, "role": "language", "library": str(build_dir() / "lib/libaotx_scripted.so"),
+def scripted_model(alias="test", role="language", **options):
+    return {"alias": alias, "role": role, "library": str(build_dir() / "lib/libaotx_scripted.so"),
             "options": json.dumps(options)}
 
 
