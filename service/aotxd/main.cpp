@@ -18,6 +18,7 @@
 #include "service/aotxd/device.h"
 #include "service/aotxd/epoch.h"
 #include "service/aotxd/gateway_process.h"
+#include "service/base/cpus.h"
 #include "service/base/digest.h"
 #include "service/base/log.h"
 #include "service/base/notify.h"
@@ -233,6 +234,7 @@ int broker_up(Service* service) noexcept
     options.socket_path = service->config.device.socket_path;
     options.mailboxes = service->config.device.mailboxes;
     options.spin_us = service->config.broker.spin_us;
+    options.cpus = service->config.broker.cpus;
     if (broker_open(options, broker_device(service->loop), &service->broker) != AOTX_OK ||
         broker_start(service->broker) != AOTX_OK) {
         return fail(kExitStart, std::string("the broker: ") + strerror(errno));
@@ -359,6 +361,11 @@ int run(Service* service) noexcept
     std::string error;
     if (config_load(service->arguments.config_path, &service->config, &error) != AOTX_OK) {
         return fail(kExitConfig, error);
+    }
+    // Before anything starts a thread, so that every one inherits it.
+    const std::string& cpus = service->config.device.cpus;
+    if (cpus_place(cpus) != AOTX_OK) {
+        return fail(kExitConfig, "device.cpus = \"" + cpus + "\": " + std::strerror(errno));
     }
     if (!backend_pick(service, &error)) {
         return fail(kExitConfig, error);

@@ -24,6 +24,7 @@
 #include "aotx/status.h"
 #include "service/base/check.h"
 #include "service/base/clock.h"
+#include "service/base/cpus.h"
 #include "service/base/fd.h"
 #include "service/base/log.h"
 #include "service/broker/socket.h"
@@ -135,6 +136,8 @@ struct Broker {
     bool is_deaf = false;  // out of descriptors; looks at the listener again after a while
     pthread_t thread = {};
     bool is_started = false;
+    bool is_placed = false;
+    cpu_set_t cpus = {};  // where the thread may run, if it is placed
     std::atomic<bool> is_stopping = false;
     std::vector<Connection> connections;  // by mailbox index
     std::vector<uint32_t> free_indices;   // mailboxes without a connection, never grows
@@ -535,12 +538,19 @@ bool prepare(Broker* broker) noexcept
            watch(broker->epoll, EPOLL_CTL_ADD, reply_fd, EPOLLIN | EPOLLET, kTokenReply);
 }
 
-// A spin only pays when the device can run beside it.
-bool has_several_cores() noexcept
+// A spin only pays when the device can run beside it: on a processor of the process, which the
+// calling thread still has whole, or on one that the broker's own thread leaves to it.
+bool has_several_cpus(const cpu_set_t* own) noexcept
 {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    return sched_getaffinity(0, sizeof cores, &cores) == 0 && CPU_COUNT(&cores) > 1;
+    cpu_set_t all;
+    CPU_ZERO(&all);
+    if (sched_getaffinity(0, sizeof all, &all) != 0) {
+        return false;
+    }
+    if (own != nullptr) {
+        CPU_OR(&all, &all, own);
+    }
+    return CPU_COUNT(&all) > 1;
 }
 
 }  // namespace
@@ -552,11 +562,18 @@ int broker_open(const BrokerOptions& options, const BrokerDevice& device, Broker
         options.mailboxes > 1024) {
         return AOTX_ERR_RANGE;
     }
+    cpu_set_t cpus = {};
+    if (!options.cpus.empty() && cpus_parse(options.cpus, &cpus) != AOTX_OK) {
+        return AOTX_ERR_RANGE;
+    }
     std::unique_ptr<Broker> made = std::make_unique<Broker>();
     made->options = options;
     made->device = device;
     made->ring = device.ring(device.device);
-    made->spin_ns = has_several_cores() ? options.spin_us * kMicrosecondNs : 0;
+    made->is_placed = !options.cpus.empty();
+    made->cpus = cpus;
+    made->spin_ns =
+        has_several_cpus(made->is_placed ? &cpus : nullptr) ? options.spin_us * kMicrosecondNs : 0;
     made->connections.resize(options.mailboxes);
     made->posted.reserve(options.mailboxes);
     made->free_indices.reserve(options.mailboxes - 1);
@@ -575,7 +592,17 @@ int broker_open(const BrokerOptions& options, const BrokerDevice& device, Broker
 int broker_start(Broker* broker) noexcept
 {
     AOTX_CHECK(!broker->is_started);
-    const int error = pthread_create(&broker->thread, nullptr, broker_thread, broker);
+    pthread_attr_t attributes;
+    int error = pthread_attr_init(&attributes);
+    if (error == 0) {
+        if (broker->is_placed) {
+            error = pthread_attr_setaffinity_np(&attributes, sizeof broker->cpus, &broker->cpus);
+        }
+        if (error == 0) {
+            error = pthread_create(&broker->thread, &attributes, broker_thread, broker);
+        }
+        pthread_attr_destroy(&attributes);
+    }
     if (error != 0) {
         errno = error;
         return AOTX_ERR_SYSTEM;

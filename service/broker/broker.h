@@ -38,6 +38,7 @@ struct BrokerOptions {
     std::string socket_path;   // 1..107 bytes
     uint32_t mailboxes = 128;  // of the ring, the control mailbox included
     uint32_t spin_us = 20;     // busy wait for a reply before the thread sleeps
+    std::string cpus;          // processors of the thread, as cpus_parse takes them; empty: any
 };
 
 // What happened, since open. [any thread]
@@ -57,12 +58,14 @@ struct BrokerCounters {
 
 struct Broker;
 
-// Take every resource that a broker needs but the socket. AOTX_ERR_RANGE: a path or count out of
-// range; AOTX_ERR_SYSTEM: no descriptor; errno says why. *broker is untouched on failure.
+// Take every resource that a broker needs but the socket. AOTX_ERR_RANGE: a path, a count or
+// the processors out of range; AOTX_ERR_SYSTEM: no descriptor; errno says why. *broker is untouched
+// on failure.
 [[nodiscard]] int broker_open(const BrokerOptions& options, const BrokerDevice& device,
                               Broker** broker) noexcept;
 
-// Start the thread. From now on broker_control works. AOTX_ERR_SYSTEM: no thread.
+// Start the thread on its processors. From now on broker_control works. AOTX_ERR_SYSTEM: no thread,
+// or none of its processors is here; errno says why.
 [[nodiscard]] int broker_start(Broker* broker) noexcept;
 
 // Make the socket with mode 0600 and accept connections. A socket that nobody listens on any more

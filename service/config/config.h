@@ -38,10 +38,12 @@ struct DeviceConfig {
     uint32_t upload_seconds = 120;
     uint32_t stop_seconds = 10;
     uint32_t spin_us = 20;
+    std::string cpus;  // empty: wherever the kernel likes, as in the two below
 };
 
 struct BrokerConfig {
     uint32_t spin_us = 20;
+    std::string cpus;
 };
 
 struct GatewayConfig {
@@ -67,6 +69,7 @@ struct GatewayConfig {
     uint32_t heartbeat_seconds = 15;
     uint32_t event_bytes = 65536;
     uint32_t spin_us = 0;
+    std::string cpus;
 };
 
 struct ModelConfig {

@@ -10,6 +10,7 @@
 
 #include "aotx/handle.h"
 #include "aotx/status.h"
+#include "service/base/cpus.h"
 
 namespace aotx {
 namespace {
@@ -99,6 +100,14 @@ const char* check_choice(const char* choices, const std::string& text) noexcept
     return "is none of the choices";
 }
 
+const char* check_cpus(const std::string& text) noexcept
+{
+    cpu_set_t cpus;
+    return text.empty() || cpus_parse(text, &cpus) == AOTX_OK
+               ? nullptr
+               : "must be processor numbers as \"0\", \"0,2\" or \"1-3\"";
+}
+
 const char* complete_path(std::string_view directory, std::string* text) noexcept
 {
     if (text->find('\0') != std::string::npos) {
@@ -134,6 +143,8 @@ const char* text_check(TextForm form, const char* choices, std::string_view dire
             return check_host(*text);
         case TextForm::Alias:
             return all_of(*text, "._:/-") ? nullptr : "may hold A-Z a-z 0-9 . _ : / - only";
+        case TextForm::Cpus:
+            return check_cpus(*text);
         case TextForm::Hex:
             for (const char digit : *text) {
                 if (aotx_hex_digit(digit) < 0) {

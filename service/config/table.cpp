@@ -40,6 +40,12 @@ constexpr ConfigKey<Section> path(const char* name, std::string Section::*slot, 
     return {name, slot, minimum, maximum, TextForm::Path, "", false, about};
 }
 
+template <typename Section>
+constexpr ConfigKey<Section> cpus(std::string Section::*slot, const char* about)
+{
+    return {"cpus", slot, 0, 64, TextForm::Cpus, "", false, about};
+}
+
 using D = DeviceConfig;
 const ConfigKey<D> kDeviceKeys[] = {
     path("socket_path", &D::socket_path, 1, kSocketPathBytesMax,
@@ -79,12 +85,18 @@ const ConfigKey<D> kDeviceKeys[] = {
            "Seconds that answers in progress get to end when the service is told to stop."),
     number("spin_us", &D::spin_us, 0, 1000,
            "Microseconds that a loop thread waits busily before it sleeps."),
+    cpus(&D::cpus,
+         "Processors that the device process may use, as `0,2-3`; empty for any. The gateway that "
+         "it starts inherits them unless it has its own."),
 };
 
 using B = BrokerConfig;
 const ConfigKey<B> kBrokerKeys[] = {
     number("spin_us", &B::spin_us, 0, 1000,
            "Microseconds that the broker waits busily for a reply before it sleeps."),
+    cpus(&B::cpus,
+         "Processors that the broker's thread may use, as `0,2-3`; empty for those of the device. "
+         "The one that the gateway uses makes a hop between the two cheapest."),
 };
 
 using G = GatewayConfig;
@@ -131,6 +143,7 @@ const ConfigKey<G> kGatewayKeys[] = {
            "Bytes of one event of a stream."),
     number("spin_us", &G::spin_us, 0, 1000,
            "Microseconds that the gateway waits busily for work before it sleeps."),
+    cpus(&G::cpus, "Processors that the gateway may use, as `0,2-3`; empty for any."),
 };
 
 using M = ModelConfig;

@@ -24,6 +24,7 @@ enum class TextForm : uint32_t {
     Address,  // IPv4 or [IPv6] address, ":" and a port
     Host,     // a host name with an optional port
     Alias,    // 1..64 of A-Z a-z 0-9 . _ : / -
+    Cpus,     // empty, or processors as "0,2-3"
     Hex,      // lower-case hex digits, exactly as many as the row's maximum
 };
 

@@ -2,6 +2,7 @@
 // Owns:     the server for the life of the process.
 // Thread:   main.
 // Lifetime: until SIGTERM or SIGINT; SIGHUP reads the grant file again.
+#include <errno.h>
 #include <signal.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include <string>
 
 #include "server.h"
+#include "service/base/cpus.h"
 #include "service/base/log.h"
 #include "service/base/notify.h"
 #include "service/config/config.h"
@@ -66,6 +68,12 @@ int main(int argc, char** argv)
     std::string error;
     if (aotx::config_load(argv[2], &config, &error) != AOTX_OK) {
         aotx::log_line(aotx::LogLevel::Error, "%s", error.c_str());
+        return kExitConfig;
+    }
+    const std::string& cpus = config.gateway.cpus;
+    if (aotx::cpus_place(cpus) != AOTX_OK) {
+        aotx::log_line(aotx::LogLevel::Error, "gateway.cpus = \"%s\": %s", cpus.c_str(),
+                       strerror(errno));
         return kExitConfig;
     }
     const auto server = std::make_unique<aotx::Server>();

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <vector>
@@ -103,6 +104,29 @@ bool answers(const Fd& peer, size_t bytes = AOTX_HEAD_BYTES)
     return send_packet(peer, packet_of(bytes)) && receive_reply(peer) == bytes;
 }
 
+// What the kernel says of the processors of this process's thread of that name.
+std::string processors_of(const std::string& name)
+{
+    DIR* const directory = opendir("/proc/self/task");
+    std::string found;
+    while (const dirent* const entry = readdir(directory)) {
+        const std::string task = std::string("/proc/self/task/") + entry->d_name;
+        std::string line;
+        std::ifstream(task + "/comm") >> line;
+        if (line != name) {
+            continue;
+        }
+        std::ifstream status(task + "/status");
+        while (std::getline(status, line)) {
+            if (line.rfind("Cpus_allowed_list:", 0) == 0) {
+                found = line.substr(line.find('\t') + 1);
+            }
+        }
+    }
+    closedir(directory);
+    return found;
+}
+
 size_t open_descriptors()
 {
     DIR* const directory = opendir("/proc/self/fd");
@@ -147,6 +171,35 @@ Fd connect_answered(const std::string& path)
 }
 
 }  // namespace
+
+TEST_CASE("the broker's thread runs where it is told to, or does not start")
+{
+    cpu_set_t here;
+    REQUIRE(sched_getaffinity(0, sizeof here, &here) == 0);
+    unsigned first = 0;
+    while (!CPU_ISSET(first, &here)) {
+        first++;
+    }
+    FakeDevice device(8, true);
+    BrokerOptions options;
+    options.socket_path = "/tmp/aotx_broker_unused.sock";
+    options.mailboxes = 8;
+    Broker* broker = nullptr;
+    options.cpus = "no";
+    CHECK(broker_open(options, device.face(), &broker) == AOTX_ERR_RANGE);
+    options.cpus = "1023";
+    REQUIRE(broker_open(options, device.face(), &broker) == AOTX_OK);
+    errno = 0;
+    CHECK(broker_start(broker) == AOTX_ERR_SYSTEM);
+    CHECK(errno == EINVAL);
+    broker_close(broker);
+
+    options.cpus = std::to_string(first);
+    REQUIRE(broker_open(options, device.face(), &broker) == AOTX_OK);
+    REQUIRE(broker_start(broker) == AOTX_OK);
+    CHECK(processors_of("aotx-broker") == options.cpus);
+    broker_close(broker);
+}
 
 TEST_CASE("packets of every allowed size come back whole")
 {

@@ -15,6 +15,7 @@
 #include "aotx/status.h"
 #include "guard_page.h"
 #include "service/base/base64.h"
+#include "service/base/cpus.h"
 #include "service/base/digest.h"
 #include "service/base/fd.h"
 #include "service/base/file.h"
@@ -166,4 +167,78 @@ TEST_CASE("a log line is one line, whatever is in it")
     CHECK(lines.rfind("unit: warning: a?b ?[2J\nunit: error: xxx", 0) == 0);
     CHECK(lines.size() < 1100);
     CHECK(lines.back() == '\n');
+}
+
+TEST_CASE("processor lists are read whole or not at all")
+{
+    const struct {
+        const char* text;
+        std::vector<unsigned> cpus;  // empty: refused
+    } rows[] = {
+        {"0", {0}},
+        {"1023", {1023}},
+        {"0,2", {0, 2}},
+        {"2,0", {0, 2}},
+        {"1-3,8", {1, 2, 3, 8}},
+        {"8,1-3", {1, 2, 3, 8}},
+        {"", {}},
+        {",", {}},
+        {"0,", {}},
+        {",0", {}},
+        {"0,,1", {}},
+        {"-", {}},
+        {"1-", {}},
+        {"-1", {}},
+        {"3-1", {}},
+        {"1-1", {}},
+        {"1-2-3", {}},
+        {"0,0", {}},
+        {"0-2,1", {}},
+        {"1024", {}},
+        {"0-1024", {}},
+        {"18446744073709551616", {}},
+        {"00", {}},
+        {"+1", {}},
+        {" 1", {}},
+        {"1 ", {}},
+        {"0x1", {}},
+        {"a", {}},
+    };
+    for (const auto& row : rows) {
+        INFO("\"" << row.text << "\"");
+        const GuardCopy copy(row.text, std::strlen(row.text));
+        cpu_set_t found;
+        CPU_ZERO(&found);
+        CPU_SET(77, &found);
+        const int status = cpus_parse({copy.begin(), copy.size_bytes()}, &found);
+        CHECK(status == (row.cpus.empty() ? AOTX_ERR_SYNTAX : AOTX_OK));
+        CHECK(CPU_COUNT(&found) == (row.cpus.empty() ? 1 : static_cast<int>(row.cpus.size())));
+        for (const unsigned cpu : row.cpus) {
+            CHECK(CPU_ISSET(cpu, &found));
+        }
+    }
+}
+
+TEST_CASE("a thread is placed on what is here, and told when nothing is")
+{
+    cpu_set_t before;
+    REQUIRE(sched_getaffinity(0, sizeof before, &before) == 0);
+    CHECK(cpus_place("") == AOTX_OK);
+    CHECK(cpus_place("one") == AOTX_ERR_SYNTAX);
+    errno = 0;
+    CHECK(cpus_place("1023") == AOTX_ERR_SYSTEM);
+    CHECK(errno == EINVAL);
+    cpu_set_t after;
+    REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+    CHECK(CPU_EQUAL(&before, &after));
+
+    unsigned first = 0;
+    while (!CPU_ISSET(first, &before)) {
+        first++;
+    }
+    REQUIRE(cpus_place(std::to_string(first)) == AOTX_OK);
+    REQUIRE(sched_getaffinity(0, sizeof after, &after) == 0);
+    CHECK(CPU_COUNT(&after) == 1);
+    CHECK(CPU_ISSET(first, &after));
+    REQUIRE(sched_setaffinity(0, sizeof before, &before) == 0);
 }

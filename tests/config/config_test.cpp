@@ -132,6 +132,9 @@ TEST_CASE("refusals name the line, the key and the reason")
          "line 2: gateway.hosts: must be a host name with an optional port"},
         {"[gateway]\nhosts = [\n\"a\",\n\"b:99999\"]\n", AOTX_ERR_RANGE,
          "line 4: gateway.hosts: must be a host name with an optional port"},
+        {"[device]\ncpus = \"0,0\"\n", AOTX_ERR_RANGE,
+         "line 2: device.cpus: must be processor numbers as \"0\", \"0,2\" or \"1-3\""},
+        {"[broker]\ncpus = 1\n", AOTX_ERR_SYNTAX, "line 2: broker.cpus: must be a string"},
         {"[gateway]\nbind = \"localhost:1\"\n", AOTX_ERR_RANGE,
          "line 2: gateway.bind: must be an IPv4 address or an IPv6 address in brackets, then "
          "\":\" and a port"},
@@ -233,7 +236,7 @@ TEST_CASE("nesting without end is refused")
 TEST_CASE("a printed configuration reads back as the same one")
 {
     const std::string text =
-        std::string("[device]\nspin_us = 7\n") +
+        std::string("[device]\nspin_us = 7\ncpus = \"0-3\"\n") +
         "[[models]]\nalias = \"s\"\nrole = \"language-q4\"\nlibrary = \"x.so\"\n" +
         "options = '{\"a\": \"\\n\\\"\"}'\n" + kModel + principal("me", kId, kHash);
     Config config;
@@ -245,6 +248,7 @@ TEST_CASE("a printed configuration reads back as the same one")
     REQUIRE(config_parse(printed, "/elsewhere", &again, &error) == AOTX_OK);
     CHECK(config_print(again) == printed);
     CHECK(again.device.spin_us == 7);
+    CHECK(again.device.cpus == "0-3");
     CHECK(again.models[0].options == "{\"a\": \"\\n\\\"\"}");
 }
 
