@@ -4,7 +4,10 @@
 // Thread:   one client thread; the echo is a process of its own, as the service is.
 // Lifetime: one run, some seconds.
 //
-// usage: bench_operation SERVICE_SOCKET GRANT_FILE [ROUNDS] [OPERATIONS_PER_ROUND]
+// usage: bench_operation SERVICE_SOCKET GRANT_FILE ROUNDS CLIENT_CPU ECHO_CPU
+// Both peers must run where the service does, or the ratio compares placements and not programs; a
+// CPU of -1 leaves the choice to the kernel.
+#include <sched.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -44,13 +47,28 @@ int socket_connect(const char* path)
     return fd;
 }
 
+void place(int cpu)
+{
+    cpu_set_t cpus;
+    CPU_ZERO(&cpus);
+    if (cpu < 0) {
+        return;
+    }
+    CPU_SET(static_cast<unsigned>(cpu), &cpus);
+    if (sched_setaffinity(0, sizeof cpus, &cpus) != 0) {
+        perror("sched_setaffinity");
+        exit(1);
+    }
+}
+
 // The bare echo: a blocking receive, a send of the reply's size.
-pid_t echo_start(int fd, size_t reply_bytes)
+pid_t echo_start(int fd, size_t reply_bytes, int cpu)
 {
     const pid_t child = fork();
     if (child != 0) {
         return child;
     }
+    place(cpu);
     std::vector<char> frame(65536);
     while (recv(fd, frame.data(), frame.size(), 0) > 0) {
         send(fd, frame.data(), reply_bytes, MSG_NOSIGNAL);
@@ -109,12 +127,13 @@ double median(std::vector<double> values)
 
 int main(int argc, char** argv)
 {
-    if (argc < 3) {
-        fprintf(stderr, "usage: bench_operation SERVICE_SOCKET GRANT_FILE [ROUNDS] [OPERATIONS]\n");
+    if (argc != 6) {
+        fprintf(stderr,
+                "usage: bench_operation SERVICE_SOCKET GRANT_FILE ROUNDS CLIENT_CPU ECHO_CPU\n");
         return 2;
     }
-    const int rounds = argc > 3 ? atoi(argv[3]) : 11;
-    const int operations = argc > 4 ? atoi(argv[4]) : 2000;
+    const int rounds = atoi(argv[3]);
+    const int operations = 2000;
     const aotx_request_head head = request_make(argv[2]);
     std::vector<char> frame(65536);
 
@@ -131,7 +150,8 @@ int main(int argc, char** argv)
         perror("socketpair");
         return 1;
     }
-    const pid_t echo = echo_start(pair[1], static_cast<size_t>(reply_bytes));
+    const pid_t echo = echo_start(pair[1], static_cast<size_t>(reply_bytes), atoi(argv[5]));
+    place(atoi(argv[4]));
     close(pair[1]);
 
     std::vector<double> floor_us, service_us, ratio, ratio_p99;

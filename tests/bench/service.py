@@ -5,7 +5,7 @@ Owns:     every process that it starts; all of them listen on loopback.
 Thread:   one; load comes from wrk and bench_stream.
 Lifetime: one run of some minutes. Prints a table a section; docs/measured.md holds the figures.
 
-usage: AOTX_BUILD=build tests/bench/service.py [operation] [http] [stream] [load] [memory]
+usage: AOTX_BUILD=build tests/bench/service.py [operation] [http] [token] [stream] [load] [memory]
 Needs a build with -DAOTX_BENCH=ON, wrk and nginx; stream also needs the real model.
 """
 import json
@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from aotx_service import Service, build_dir, free_port, model_path, real_model, scripted_model  # noqa: E402
+from aotx_service import Principal, Service, build_dir, free_port, model_path, real_model, scripted_model  # noqa: E402
 
 ROUNDS = int(os.environ.get("AOTX_BENCH_ROUNDS", "5"))
 
@@ -57,9 +57,12 @@ def wrk(url, connections, seconds=2, token=None):
 
 
 def bench_operation():
-    with Service([scripted_model()]) as service:
-        print(run_text(build_dir() / "bin/bench_operation", service.socket_path, service.path / "grants.bin",
-                       str(ROUNDS * 2 + 1)).splitlines()[-1])
+    """The echo runs where the broker does, so that the ratio compares programs and not placements."""
+    for name, broker_cpu, client_cpu in (("one core", 0, 0), ("two cores", 1, 0), ("as the kernel likes", -1, -1)):
+        with Service([scripted_model()], broker={"cpus": str(broker_cpu)} if broker_cpu >= 0 else {}) as service:
+            print(f"{name}: " + run_text(
+                build_dir() / "bin/bench_operation", service.socket_path, service.path / "grants.bin",
+                ROUNDS * 2 + 1, client_cpu, broker_cpu).splitlines()[-1])
 
 
 class Nginx:
@@ -133,8 +136,29 @@ def stream_run(service, clients, tokens, requests, mode, words=20, model="smollm
                                requests, mode, words))
 
 
-def offline_run(threads, prompt_tokens, tokens):
-    return json.loads(run_text(build_dir() / "bin/bench_text", model_path(), threads, prompt_tokens, tokens))
+def offline_run(model, threads, prompt_tokens, tokens):
+    return json.loads(run_text(build_dir() / "bin/bench_text", build_dir() / "lib/libaotx_text_gguf.so", model,
+                               threads, prompt_tokens, tokens, 1))
+
+
+def bench_token():
+    """What the service adds to a streamed token: a small model of random weights, one thread, the runtime alone and
+    the whole service in turn."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "random.gguf"
+        run_text(build_dir() / "bin/bench_model", path)
+        tokens = 1000
+        small = {**real_model(alias="random", threads=1), "path": str(path)}
+        with Service([small], broker={"cpus": "1"}, gateway={"cpus": "1"}) as service:
+            rows = []
+            for _ in range(ROUNDS * 2 + 1):
+                alone = offline_run(path, 1, 100, tokens)["token_ms"] * 1000
+                through = stream_run(service, 1, tokens, 1, "stream", 20, model="random")["token_ms_p50"] * 1000
+                rows.append((through - alone, through, alone))
+        print(f"one streamed token through the service minus the runtime alone: {median([row[0] for row in rows]):.1f} us "
+              f"({min(row[0] for row in rows):.1f} to {max(row[0] for row in rows):.1f}; "
+              f"{median([row[1] for row in rows]):.1f} and {median([row[2] for row in rows]):.1f} us, "
+              f"{len(rows)} rounds of {tokens} tokens)")
 
 
 def bench_stream():
@@ -183,7 +207,7 @@ def resident_bytes(pid):
 
 def bench_load():
     slow_script = scripted_model(pieces=[{"hex": "61", "delay_ms": 20}], repeat=True)
-    with Service([slow_script], gateway={"connections": 4096, "work": 512, "header_seconds": 60},
+    with Service([slow_script], principals=[Principal("alice", active=512)], gateway={"connections": 4096, "work": 512, "header_seconds": 60},
                  device={"requests": 512, "active_requests": 512}) as service:
         gateway = service.gateway_pid()
         unloaded = health_times(service.port, 300)
@@ -225,7 +249,8 @@ def bench_memory():
                   f"after 10000, ratio {sizes[10000][name] / sizes[100][name]:.3f}")
 
 
-SECTIONS = {"operation": bench_operation, "http": bench_http, "stream": bench_stream, "load": bench_load,
+SECTIONS = {"operation": bench_operation, "http": bench_http, "token": bench_token, "stream": bench_stream,
+            "load": bench_load,
             "memory": bench_memory}
 
 
