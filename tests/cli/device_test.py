@@ -3,10 +3,12 @@
 Owns:     the service of each case.
 Thread:   one, beside the service's processes.
 Lifetime: one run."""
+import json
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import support
@@ -131,6 +133,99 @@ class Following(DeviceCase):
         self.assertEqual(sum(line["bytes"] for line in budget["budget"]), budget["total_bytes"])
         self.assertIn(str(budget["total_bytes"]).encode(),
                       self.run_cli("check", "--config", service.config, *program).stdout)
+
+
+class Conversation(DeviceCase):
+    """`aotxctl chat` on a terminal, with a real device behind it."""
+
+    def test_it_remembers_what_was_said(self):
+        # The model answers with the tokens that it was fed, so the whole conversation shows.
+        self.serve(pieces=[], echo=True, sequence_tokens=4096)
+        start, user, assistant, end = 256, 258, 259, 260
+        first = [start, user, *b"hi", end, assistant]
+        answer = " ".join(map(str, first)).encode()
+        second = [*first, *answer, end, user, *b"yo", end, assistant]
+        for way in (self.gateway, self.direct):
+            seen, code = self.on_terminal("chat", *way, "--max-tokens", "4000", keys=(
+                (b"> ", b"hi\n"), (answer + b"\r\n", b"yo\n"),
+                (" ".join(map(str, second)).encode() + b"\r\n", b"/exit\n")))
+            self.assertEqual(code, 0, seen)
+
+    def test_ctrl_c_ends_the_work_on_the_device_and_the_next_question_is_answered(self):
+        self.serve(pieces=[{"text": "tick ", "delay_ms": 5}], repeat=True)
+        for way in (self.gateway, self.direct):
+            seen, code = self.on_terminal("chat", *way, keys=(
+                (b"> ", b"go\n"), (b"tick tick", b"\x03"), (b"cancelled", b"again\n"), (b"tick", b"\x03"),
+                (b"cancelled", b"\x04")))
+            self.assertEqual(code, 0, seen)
+            before = self.json_of("telemetry", *way)["sample"]["tick"]
+            time.sleep(0.2)
+            self.assertEqual(self.json_of("telemetry", *way)["sample"]["tick"], before, "the device still works")
+        # The other way to end, and its code.
+        seen, code = self.on_terminal("chat", "once", *self.gateway, keys=((b"tick", b"\x03"),))
+        self.assertEqual(code, 19, seen)
+
+
+class EveryVerb(DeviceCase):
+    """What no verb may do without a terminal: ask, colour, or wait for somebody to type."""
+
+    ESC = b"\x1b]0;title\x07\x1b[2J"
+
+    def verbs(self, way):
+        config = ["--config", str(self.service.config)]
+        handle = self.run_cli("submit", "x", *way).stdout.decode().strip()
+        self.run_cli("watch", handle, "--json", *way)
+        grants = str(self.service.sections["device"]["grants_path"])
+        library = str(build_dir() / "lib/libaotx_scripted.so")
+        return [["submit", "x", *way], ["cancel", handle, *way], ["models", *way], ["capabilities", *way],
+                ["telemetry", *way], ["health", *way], ["token", "new"], ["grants", "show", grants],
+                ["grants", "make", *config, "--out", str(self.folder / "made.bin")], ["packet", "decode", grants],
+                ["check", *config, "--program", str(build_dir() / "bin/aotxd")], ["model", "inspect", library],
+                ["chat", "x", *way], ["read", handle, *way], ["watch", handle, *way]]
+
+    def test_no_verb_writes_escapes_or_waits(self):
+        self.serve(pieces=FAST)
+        for way in (self.gateway, self.direct):
+            for verb in self.verbs(way):
+                for more in ([], ["--json"]):
+                    for form in ('"$@" >out 2>err', '"$@" >out 2>err <&-', 'TERM=dumb "$@" >out 2>err',
+                                 'NO_COLOR=1 "$@" >out 2>err', '"$@" 2>&1 | cat >out'):
+                        done = subprocess.run(["sh", "-c", form, "sh", support.PROGRAM, *verb, *more],
+                                              cwd=self.folder, env=self.environment, stdin=subprocess.DEVNULL,
+                                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+                        out = (self.folder / "out").read_bytes()
+                        said = f"{form} {verb} {more}: {done.returncode} {out[:200]}"
+                        self.assertEqual(done.returncode, 0, said)
+                        self.assertNotIn(b"\x1b", out + (self.folder / "err").read_bytes(), said)
+                        self.assertEqual(done.stdout + done.stderr, b"", said)
+                        if more and "cat" not in form:
+                            for line in out.splitlines() if verb[0] == "watch" else [out]:
+                                json.loads(line)
+
+    def test_no_verb_shows_a_terminal_what_a_model_wrote_as_it_is(self):
+        self.serve(pieces=[{"hex": self.ESC.hex()}])
+        shown = b"\\x1b]0;title\\x07\\x1b[2J"
+        for way in (self.gateway, self.direct):
+            for verb in self.verbs(way):
+                for more in ([], ["--json"]):
+                    for environment in ({}, {"TERM": "dumb"}, {"NO_COLOR": "1"}):
+                        seen, code = self.on_terminal(*verb, *more, environment=environment)
+                        self.assertEqual((code, b"\x1b" in seen), (0, False), (verb, more, seen))
+                        if verb[0] in ("chat", "read", "watch") and not more:
+                            self.assertIn(shown, seen)
+                if verb[0] in ("chat", "read", "watch"):
+                    done = subprocess.run([support.PROGRAM, *verb], env=self.environment, capture_output=True,
+                                          timeout=60)
+                    self.assertIn(self.ESC, done.stdout)  # in a pipe bytes pass as they are
+                    self.assertNotIn(b"\x1b", done.stderr)
+
+    def test_every_verb_explains_itself(self):
+        self.serve()
+        for verb in self.verbs(self.gateway):
+            words = verb[:2] if verb[0] in ("token", "grants", "packet", "model") else verb[:1]
+            text = self.run_cli(*words, "--help").stdout.decode()
+            self.assertIn("Examples:\n  aotxctl " + " ".join(words), text)
+            self.assertIn("--json", text)
 
 
 if __name__ == "__main__":

@@ -3,12 +3,8 @@ Owns:     nothing.
 Thread:   one, beside the gateway's.
 Lifetime: one run."""
 import json
-import os
-import pty
-import select
 import signal
 import subprocess
-import time
 
 import support
 from fake_gateway import Gateway, handle_of
@@ -23,32 +19,6 @@ class HttpCase(support.Case):
         self.environment["AOTX_URL"] = self.gateway.url
         self.environment["AOTX_TOKEN"] = self.gateway.token
         return self.gateway
-
-    def on_terminal(self, *words, keys=(), environment=None, until_exit=20.0):
-        """Run on a pseudo terminal. keys: (bytes to wait for, bytes to type or a signal number)."""
-        pid, terminal = pty.fork()
-        if pid == 0:
-            os.chdir(self.folder)
-            os.execve(support.PROGRAM, [support.PROGRAM, *words], {**self.environment, **(environment or {})})
-        seen, keys, deadline = b"", list(keys), time.monotonic() + until_exit
-        mark = 0
-        while time.monotonic() < deadline:
-            if keys and keys[0][0] in seen[mark:]:
-                mark = len(seen)
-                key = keys.pop(0)[1]
-                os.write(terminal, key)
-            if not select.select([terminal], [], [], 0.02)[0]:
-                continue
-            try:
-                got = os.read(terminal, 4096)
-            except OSError:
-                got = b""
-            if not got:
-                break
-            seen += got
-        _, status = os.waitpid(pid, 0)
-        os.close(terminal)
-        return seen, os.waitstatus_to_exitcode(status)
 
 
 class Documents(HttpCase):
