@@ -469,24 +469,29 @@ TEST_CASE("a peer that reads no replies loses its connection")
     CHECK(broker_counters(bench.broker).dropped_unread == 1);
 }
 
-TEST_CASE("a burst of packets rings once a turn at most")
+TEST_CASE("a burst of packets rings once")
 {
-    Bench bench(64, false);
-    std::vector<Fd> peers;
-    for (int i = 0; i < 63; i++) {
-        peers.push_back(connect_to(bench.options.socket_path));
+    for (const uint32_t spin_us : {0u, 20u}) {
+        Bench bench(64, false, spin_us);
+        std::vector<Fd> peers;
+        for (int i = 0; i < 63; i++) {
+            peers.push_back(connect_to(bench.options.socket_path));
+        }
+        std::unique_lock<std::mutex> held = bench.device.hold();
+        for (const Fd& peer : peers) {
+            REQUIRE(send_packet(peer, packet_of(128)));
+        }
+        held.unlock();
+        for (size_t i = 0; i < peers.size(); i++) {
+            bench.device.reply(bench.device.wait_request(), 200);
+        }
+        for (const Fd& peer : peers) {
+            CHECK(receive_reply(peer) == 128);
+        }
+        CHECK(bench.device.posts() == 63);
+        // The first packet may have woken the broker before the others came.
+        CHECK(bench.device.doorbells() <= 2);
     }
-    for (const Fd& peer : peers) {
-        REQUIRE(send_packet(peer, packet_of(128)));
-    }
-    for (size_t i = 0; i < peers.size(); i++) {
-        bench.device.reply(bench.device.wait_request(), 200);
-    }
-    for (const Fd& peer : peers) {
-        CHECK(receive_reply(peer) == 128);
-    }
-    CHECK(bench.device.posts() == 63);
-    CHECK(bench.device.doorbells() <= 63);
 }
 
 TEST_CASE("control packets travel beside the connections")

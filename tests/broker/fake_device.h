@@ -73,6 +73,10 @@ public:
         }
     }
 
+    // While the lock lives, the broker waits at its next call here: what peers send meanwhile is one
+    // burst.
+    std::unique_lock<std::mutex> hold() { return std::unique_lock<std::mutex>(mutex_); }
+
     uint64_t doorbells() const { return doorbells_; }
     uint64_t posts() const { return posts_; }
     void close_ring() { aotx_word_store(&head_.closed, 1); }

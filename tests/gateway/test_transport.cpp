@@ -8,9 +8,32 @@
 #include <openssl/ssl.h>
 #include <openssl/x509.h>
 
+#include <sys/syscall.h>
+
+#include <atomic>
 #include <csignal>
 
 #include "gateway_fixture.h"
+
+namespace {
+
+// Calls of send() on TCP sockets by every thread but the test's.
+std::atomic<uint64_t> tcp_sends{0};
+thread_local bool is_test_thread = false;
+
+}  // namespace
+
+// The C library's send, counted.
+extern "C" ssize_t send(int fd, const void* bytes, size_t bytes_count, int flags)
+{
+    int domain = 0;
+    socklen_t length = sizeof domain;
+    getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &length);
+    if (domain == AF_INET && !is_test_thread) {
+        tcp_sends++;
+    }
+    return syscall(SYS_sendto, fd, bytes, bytes_count, flags, nullptr, 0);
+}
 
 namespace {
 
@@ -609,6 +632,48 @@ TEST_CASE("two hundred streams get every token, in one watch at a time")
     for (const auto& client : clients) {
         CHECK(client->wait_for("data: [DONE]"));
     }
+}
+
+TEST_CASE("everything that a turn has for a client leaves in one send")
+{
+    is_test_thread = true;
+    Gateway gateway;
+    Client client(gateway.port);
+    uint64_t before = tcp_sends;
+    CHECK(client.ask(kHealth).status == 200);
+    CHECK(tcp_sends - before == 1);
+
+    before = tcp_sends;
+    client.send(post("/v1/chat/completions",
+                     chat_body(",\"stream\":true,\"stream_options\":{\"include_usage\":true}")));
+    REQUIRE(client.wait_for("assistant"));
+    CHECK(tcp_sends - before == 1);
+    for (uint64_t pieces = 1; pieces <= 20; pieces++) {
+        gateway.device->produce("piece");
+        REQUIRE(client.wait_for("piece"));
+        client.take_pending();
+        CHECK(tcp_sends - before == 1 + pieces);
+    }
+    // The last text, the finish, the usage and the end mark are news of one step.
+    gateway.device->change([](FakeRequest& request) {
+        request.output += "last";
+        request.sampled_tokens++;
+        request.phase = AOTX_PHASE_COMPLETED;
+        request.finish = AOTX_FINISH_STOP;
+    });
+    REQUIRE(client.wait_for("[DONE]"));
+    CHECK(contains(client.pending(), "last"));
+    CHECK(tcp_sends - before == 22);
+
+    before = tcp_sends;
+    client.take_pending();
+    client.send(post("/v1/chat/completions", chat_body()));
+    REQUIRE(gateway.device->wait_requests(2));
+    gateway.device->produce("one");
+    gateway.device->produce("two");
+    gateway.device->complete(AOTX_FINISH_STOP);
+    CHECK(contains(client.read().body, "onetwo"));
+    CHECK(tcp_sends - before == 1);
 }
 
 TEST_CASE("stopping lets an answer in progress end")
