@@ -153,7 +153,7 @@ TEST_CASE("wrap refuses without retaining", "[wrap]")
     const frt_model_runtime_verbs verbs = all_verbs();
     frt_model_runtime_verbs no_input = verbs;
     no_input.set_input = nullptr;
-    frt_runtime_export_v1 bent[6];
+    frt_runtime_export_v1 bent[8];
     for (frt_runtime_export_v1& one : bent) {
         one = *exp;
     }
@@ -163,6 +163,8 @@ TEST_CASE("wrap refuses without retaining", "[wrap]")
     bent[3].retain = nullptr;
     bent[4].release = nullptr;
     bent[5].graphs = nullptr;
+    bent[6].identity = nullptr;
+    bent[7].struct_size = 132;
     struct Case {
         const char* rule;
         const frt_runtime_export_v1* exp;
@@ -180,6 +182,8 @@ TEST_CASE("wrap refuses without retaining", "[wrap]")
         {"no retain", &bent[3], &good, 1, &stage, 1, &verbs},
         {"no release", &bent[4], &good, 1, &stage, 1, &verbs},
         {"graphs counted and missing", &bent[5], &good, 1, &stage, 1, &verbs},
+        {"no identity", &bent[6], &good, 1, &stage, 1, &verbs},
+        {"a size inside a field", &bent[7], &good, 1, &stage, 1, &verbs},
         {"no stages", exp, &good, 1, &stage, 0, &verbs},
         {"stages counted and missing", exp, &good, 1, nullptr, 1, &verbs},
         {"ports counted and missing", exp, nullptr, 1, &stage, 1, &verbs},
@@ -284,6 +288,9 @@ TEST_CASE("override refuses hostile bases without retaining", "[override]")
         {"stages counted and missing", [](Foreign* f) { f->model.stages = nullptr; }},
         {"a stage of no graph", [](Foreign* f) { f->stage.graph = 1; }},
         {"a port without a name", [](Foreign* f) { f->port.name = ""; }},
+        {"a verbs table too short", [](Foreign* f) { f->model.verbs.struct_size = 40; }},
+        {"a verbs size that lies", [](Foreign* f) { f->model.verbs.struct_size = 0xDEADBEEFu; }},
+        {"a SWAP port without a window", [](Foreign* f) { f->port.update = FRT_RT_PORT_SWAP; }},
         {"step alone",
          [](Foreign* f) {
              f->model.stages = nullptr;
@@ -299,6 +306,8 @@ TEST_CASE("override refuses hostile bases without retaining", "[override]")
          }},
         {"plan: version 0", [](Foreign* f) { f->use_plan(), f->plan.abi_version = 0; }},
         {"plan: short", [](Foreign* f) { f->use_plan(), f->plan.struct_size = 39; }},
+        {"plan: a size inside a field",
+         [](Foreign* f) { f->use_plan(), f->plan.struct_size = 44; }},
         {"plan: empty", [](Foreign* f) { f->use_plan(), f->plan.n_stages = 0; }},
         {"plan: no array", [](Foreign* f) { f->use_plan(), f->plan.stages = nullptr; }},
         {"plan: no runner", [](Foreign* f) { f->use_plan(), f->plan.run_opaque = nullptr; }},

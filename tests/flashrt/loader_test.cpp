@@ -22,7 +22,17 @@ struct Maker {
     Owner owner;
     frt_runtime_export_v1 exp = {};
     frt_runtime_port_desc port = {};
+    frt_runtime_buffer_desc buffer = {"b", fabricated<frt_buffer>(5), 64, 1, 0};
+    frt_runtime_stage_desc stage = {};
     frt_model_runtime_v1 model = {};
+
+    // From a metadata runtime to one with a device, whose windows a host writes itself.
+    void give_context()
+    {
+        exp.ctx = fabricated<frt_ctx>(1);
+        exp.buffers = &buffer;
+        exp.n_buffers = 1;
+    }
 
     Maker()
     {
@@ -90,6 +100,21 @@ const Gate kGates[] = {
     {"no release", LoadStatus::gate, "release", 136, [](Maker* m) { m->model.release = nullptr; }},
     {"a required verb missing", LoadStatus::gate, "set_input", 136,
      [](Maker* m) { m->model.verbs.set_input = nullptr; }},
+    {"a verbs table of today's size in an older object", LoadStatus::loaded, "", 128,
+     [](Maker* m) {
+         m->model.struct_size = 128;
+         m->model.verbs.struct_size = 48;
+     }},
+    {"a verbs table that says it is larger", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->model.verbs.struct_size = 56; }},
+    {"a verbs table of size 0", LoadStatus::gate, "verbs.struct_size", 136,
+     [](Maker* m) { m->model.verbs.struct_size = 0; }},
+    {"a verbs table without room for its last verb", LoadStatus::gate, "verbs.struct_size", 136,
+     [](Maker* m) { m->model.verbs.struct_size = 40; }},
+    {"a verbs size that ends inside a pointer", LoadStatus::gate, "verbs.struct_size", 136,
+     [](Maker* m) { m->model.verbs.struct_size = 52; }},
+    {"a verbs size that lies", LoadStatus::gate, "verbs.struct_size", 136,
+     [](Maker* m) { m->model.verbs.struct_size = 0xDEADBEEFu; }},
     {"ports counted and missing", LoadStatus::gate, "ports", 136,
      [](Maker* m) { m->model.ports = nullptr; }},
     {"an export of another version", LoadStatus::gate, "export.abi_version", 136,
@@ -104,6 +129,55 @@ const Gate kGates[] = {
      }},
     {"a metadata export with an array", LoadStatus::gate, "array", 136,
      [](Maker* m) { m->exp.buffers = reinterpret_cast<const frt_runtime_buffer_desc*>(m); }},
+    {"an export size that lies", LoadStatus::gate, "export.struct_size", 136,
+     [](Maker* m) { m->exp.struct_size = 0xDEADBEEFu; }},
+    {"an export size that ends inside a pointer", LoadStatus::gate, "export.struct_size", 136,
+     [](Maker* m) { m->exp.struct_size = 132; }},
+    {"an export without retain", LoadStatus::gate, "export.retain", 136,
+     [](Maker* m) { m->exp.retain = nullptr; }},
+    {"an export without release", LoadStatus::gate, "release", 136,
+     [](Maker* m) { m->exp.release = nullptr; }},
+    {"a port without a name", LoadStatus::gate, "name", 136,
+     [](Maker* m) { m->port.name = nullptr; }},
+    {"a port of an unknown direction", LoadStatus::gate, "direction", 136,
+     [](Maker* m) { m->port.direction = 2; }},
+    {"a port of an unknown update class", LoadStatus::gate, "update", 136,
+     [](Maker* m) { m->port.update = 3; }},
+    {"a port with a rank and no shape", LoadStatus::gate, "shape", 136,
+     [](Maker* m) { m->port.rank = 1; }},
+    {"a modality that a later version may add", LoadStatus::loaded, "", 136,
+     [](Maker* m) { m->port.modality = 99; }},
+    {"a SWAP port in a metadata runtime", LoadStatus::gate, "SWAP", 136,
+     [](Maker* m) { m->port.update = FRT_RT_PORT_SWAP; }},
+    {"a window in a metadata runtime", LoadStatus::gate, "window", 136,
+     [](Maker* m) { m->port.bytes = 8; }},
+    {"a SWAP port without a window", LoadStatus::gate, "SWAP", 136,
+     [](Maker* m) {
+         m->give_context();
+         m->port.update = FRT_RT_PORT_SWAP;
+     }},
+    {"a window that leaves its buffer", LoadStatus::gate, "window ends", 136,
+     [](Maker* m) {
+         m->give_context();
+         m->port.update = FRT_RT_PORT_SWAP;
+         m->port.buffer = m->buffer.handle;
+         m->port.offset = 8;
+         m->port.bytes = 64;
+     }},
+    {"a window that fits", LoadStatus::loaded, "", 136,
+     [](Maker* m) {
+         m->give_context();
+         m->port.update = FRT_RT_PORT_SWAP;
+         m->port.buffer = m->buffer.handle;
+         m->port.bytes = 64;
+     }},
+    {"a stage of no graph", LoadStatus::gate, "graph", 136,
+     [](Maker* m) {
+         m->model.stages = &m->stage;
+         m->model.n_stages = 1;
+     }},
+    {"stages counted and missing", LoadStatus::gate, "stages", 136,
+     [](Maker* m) { m->model.n_stages = 1; }},
     {"nothing to run", LoadStatus::authority, "step", 136,
      [](Maker* m) { m->model.verbs.step = nullptr; }},
 };

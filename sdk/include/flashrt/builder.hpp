@@ -42,8 +42,8 @@ inline int read_verbs(const frt_model_runtime_verbs* given, frt_model_runtime_ve
     if (given == nullptr || given->struct_size < sizeof *verbs) {
         return 0;
     }
-    if (given->struct_size > kStructSizeMax) {
-        return refuse("verbs.struct_size is %u, more than any version holds", given->struct_size);
+    if (!is_size(given->struct_size, sizeof *verbs)) {
+        return refuse("verbs.struct_size is %u, which no version holds", given->struct_size);
     }
     *verbs = *given;
     return 0;

@@ -12,6 +12,13 @@ extern "C++" {
 
 namespace frt_detail FRT_HIDDEN {
 
+// A struct_size that some version may have: not below what is needed, not above what any will hold,
+// and not ending inside a field.
+inline bool is_size(uint32_t struct_size, size_t needed_bytes)
+{
+    return struct_size >= needed_bytes && struct_size <= kStructSizeMax && struct_size % 8 == 0;
+}
+
 inline int check_staged_verbs(const frt_runtime_port_desc* ports, uint64_t count,
                               const frt_model_runtime_verbs& verbs)
 {
@@ -39,8 +46,7 @@ inline int gate_export(const frt_runtime_export_v1* exp)
         return refuse("export.abi_version is %u, not %u", exp->abi_version,
                       FRT_RUNTIME_ABI_VERSION);
     }
-    if (exp->struct_size < sizeof *exp || exp->struct_size > kStructSizeMax ||
-        exp->struct_size % 8 != 0) {
+    if (!is_size(exp->struct_size, sizeof *exp)) {
         return refuse("export.struct_size is %u", exp->struct_size);
     }
     if (exp->retain == nullptr || exp->release == nullptr) {
@@ -52,15 +58,15 @@ inline int gate_export(const frt_runtime_export_v1* exp)
         (exp->n_capsule_regions > 0 && exp->capsule_regions == nullptr)) {
         return refuse("an array of the export is NULL although its count is not 0");
     }
+    if (exp->identity == nullptr) {
+        return refuse("export.identity is NULL");
+    }
     return 0;
 }
 
 // A metadata export holds no resources at all, and no array of none.
 inline int gate_anchor(const frt_runtime_export_v1* exp)
 {
-    if (exp->identity == nullptr) {
-        return refuse("export.identity is NULL");
-    }
     if (exp->ctx != nullptr) {
         return 0;
     }
@@ -85,9 +91,7 @@ inline int gate_model_stamp(const frt_model_runtime_v1* model)
         return refuse("abi_version is %u, not %u", model->abi_version,
                       FRT_MODEL_RUNTIME_ABI_VERSION);
     }
-    // A size that ends inside a field, or that no version can have, is a broken stamp.
-    if (model->struct_size < FRT_MODEL_RUNTIME_V1_BASE_SIZE ||
-        model->struct_size > kStructSizeMax || model->struct_size % 8 != 0) {
+    if (!is_size(model->struct_size, FRT_MODEL_RUNTIME_V1_BASE_SIZE)) {
         return refuse("struct_size is %u", model->struct_size);
     }
     return 0;
@@ -107,7 +111,28 @@ inline int gate_model(const frt_model_runtime_v1* model)
         (model->n_stages > 0 && model->stages == nullptr)) {
         return refuse("ports or stages is NULL although its count is not 0");
     }
+    // Frozen at 48: a table that says less lacks verbs that this struct would be read for.
+    if (!is_size(model->verbs.struct_size, sizeof model->verbs)) {
+        return refuse("verbs.struct_size is %u", model->verbs.struct_size);
+    }
     return gate_export(model->exp);
+}
+
+// A host writes windows itself, so a window that is not there or not all there is a wild write.
+inline int check_foreign_window(const frt_model_runtime_v1* model,
+                                const frt_runtime_port_desc& port)
+{
+    const bool is_swap = port.update == FRT_RT_PORT_SWAP;
+    const bool has_window = port.buffer != nullptr || port.offset != 0 || port.bytes != 0;
+    if (model->exp->ctx == nullptr && (is_swap || has_window)) {
+        return refuse("port '%.100s': a metadata runtime has no windows and no SWAP ports",
+                      port.name);
+    }
+    if (is_swap && (port.buffer == nullptr || port.bytes == 0)) {
+        return refuse("port '%.100s': a SWAP port is a window, and this one has none", port.name);
+    }
+    return check_window("port", port.name, port.buffer, port.offset, port.bytes,
+                        model->exp->buffers, model->exp->n_buffers);
 }
 
 // Ports of a foreign object. Modality, dtype and layout may be newer than this header, and a host
@@ -125,6 +150,9 @@ inline int check_foreign_ports(const frt_model_runtime_v1* model)
         }
         if (port.rank > 0 && port.shape == nullptr) {
             return refuse("port '%.100s': rank is %u and shape is NULL", port.name, port.rank);
+        }
+        if (check_foreign_window(model, port) != 0) {
+            return -1;
         }
     }
     return 0;
@@ -182,8 +210,7 @@ inline int check_foreign_plan(const frt_model_runtime_v1* model,
     *any_graph = false;
     *any_opaque = false;
     if (plan->abi_version < FRT_GENERIC_STAGE_PLAN_ABI_VERSION ||
-        plan->struct_size < FRT_GENERIC_STAGE_PLAN_EXT_V1_SIZE ||
-        plan->struct_size > kStructSizeMax) {
+        !is_size(plan->struct_size, FRT_GENERIC_STAGE_PLAN_EXT_V1_SIZE)) {
         return refuse("the generic plan's table has version %u and size %u", plan->abi_version,
                       plan->struct_size);
     }
