@@ -186,7 +186,8 @@ void check_streams_and_graphs(Subject* subject, const frt_runtime_export_v1* exp
     for (uint64_t at = 0; at < exp->n_streams && trouble.empty(); at++) {
         trouble = name_trouble(exp->streams[at].name, SIZE_MAX, &names);
         const int id = exp->streams[at].stream_id;
-        if (trouble.empty() && (id < 0 || !streams.insert(id).second)) {
+        const bool is_new = streams.insert(id).second;  // also of a stream with a bad name
+        if (trouble.empty() && (id < 0 || !is_new)) {
             trouble = "stream ID " + std::to_string(id) + " is negative or used twice";
         }
     }
@@ -304,8 +305,12 @@ void check_ports(Report* report, const frt_model_runtime_v1* model)
     } else {
         report->warn("port.bytes", "%s", bytes.c_str());
     }
-    const bool staged = name.empty() && frt_detail::check_staged_verbs(model->ports, model->n_ports,
-                                                                       model->verbs) == 0;
+    if (!name.empty()) {
+        return;  // the next check writes names into its reason
+    }
+    report->begin("port.staged_verbs");
+    const bool staged =
+        frt_detail::check_staged_verbs(model->ports, model->n_ports, model->verbs) == 0;
     report->check("port.staged_verbs", staged, "%s", frt_runtime_refusal());
 }
 

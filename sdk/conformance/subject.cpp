@@ -70,7 +70,10 @@ void Report::send(const std::string& line)
     }
 }
 
-void Report::begin(const char* rule) { send(std::string("begin\t") + rule + "\n"); }
+void Report::begin(const char* rule)
+{
+    send(std::string("begin\t") + rule + "\n");
+}
 
 void Report::write(Verdict verdict, const char* rule, const char* format, va_list arguments)
 {
@@ -155,6 +158,7 @@ bool Subject::ready()
     if (!load()) {
         return false;
     }
+    report->begin("factory.opens");
     model = open();
     if (model == nullptr) {
         return false;
@@ -163,6 +167,7 @@ bool Subject::ready()
         model = nullptr;  // nothing about it may be trusted, not even its release
         return false;
     }
+    report->begin("lifetime.owner");  // adopting retains
     return adopted.adopt(model) == frt::LoadStatus::loaded;
 }
 

@@ -7,6 +7,7 @@
 // Configuration: {} or {"break": "rule"}. The object is a hand-made copy of one that the builder
 // made, so that anything in it can be bent.
 #include <pthread.h>
+#include <semaphore.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -20,7 +21,16 @@
 namespace {
 
 constexpr uint32_t kViews = 2;
-enum PortIndex : uint32_t { kX = 0, kImages = 1, kRaw = 2, kY = 3, kText = 4, kPorts = 5 };
+constexpr int kUndeclaredStream = 3;  // there, but in no table
+enum PortIndex : uint32_t {
+    kX = 0,
+    kImages = 1,
+    kRaw = 2,
+    kY = 3,
+    kText = 4,
+    kMode = 5,
+    kPorts = 6
+};
 
 struct Broken {
     std::string rule;
@@ -48,9 +58,15 @@ struct Broken {
     const float* borrowed = nullptr;
     uint32_t ticks = 0;
     pthread_t opener = {};
+    pthread_t capturer = {};  // of hot.recapture: its heap calls are not those of the hot thread
+    sem_t capture_wanted = {};
+    sem_t capture_done = {};
+    bool ends = false;
 
     bool breaks(const char* name) const { return rule == name; }
 };
+
+Broken* newest = nullptr;  // the runtime that a second open wrongly hands out again
 
 Broken* self_of(void* self)
 {
@@ -116,19 +132,49 @@ int set_x(Broken* broken, const void* data, uint64_t bytes)
 
 void record(void* user, void* stream);
 
+void* capture_on_demand(void* argument)
+{
+    Broken* broken = self_of(argument);
+    for (sem_wait(&broken->capture_wanted); !broken->ends; sem_wait(&broken->capture_wanted)) {
+        broken->ticks++;
+        frt_graph_capture(broken->graph, broken->ticks, record, broken);
+        sem_post(&broken->capture_done);
+    }
+    return nullptr;
+}
+
+void capturer_begin(Broken* broken)
+{
+    if (broken->breaks("hot.recapture")) {
+        sem_init(&broken->capture_wanted, 0, 0);
+        sem_init(&broken->capture_done, 0, 0);
+        pthread_create(&broken->capturer, nullptr, capture_on_demand, broken);
+    }
+}
+
+void capturer_end(Broken* broken)
+{
+    if (broken->breaks("hot.recapture")) {
+        broken->ends = true;
+        sem_post(&broken->capture_wanted);
+        pthread_join(broken->capturer, nullptr);
+    }
+}
+
 int set_input(void* self, uint32_t port, const void* data, uint64_t bytes, int)
 {
     Broken* broken = self_of(self);
     if (port >= kPorts) {
-        return answer(broken, broken->breaks("verb.unknown_port") ? -2
-                              : broken->breaks("verb.codes")      ? -9
-                                                                  : -1);
+        return answer(broken, broken->breaks("verb.unknown_port") ? -2 : -1);
     }
     if (port == kY || port == kText) {
         return answer(broken, broken->breaks("verb.direction") ? 0 : -1);
     }
     if (port == kRaw) {
         return answer(broken, broken->breaks("verb.swap") ? -1 : -3);
+    }
+    if (port == kMode) {
+        return answer(broken, data != nullptr ? 0 : broken->breaks("verb.codes") ? -9 : -1);
     }
     if (data == nullptr && bytes > 0) {
         return answer(broken, broken->breaks("verb.null_data") ? -4 : -1);
@@ -138,8 +184,8 @@ int set_input(void* self, uint32_t port, const void* data, uint64_t bytes, int)
         free(block);
     }
     if (broken->breaks("hot.recapture")) {
-        broken->ticks++;
-        frt_graph_capture(broken->graph, broken->ticks, record, broken);
+        sem_post(&broken->capture_wanted);
+        sem_wait(&broken->capture_done);
     }
     return answer(broken,
                   port == kX ? set_x(broken, data, bytes) : set_images(broken, data, bytes));
@@ -218,9 +264,9 @@ const char* last_error(void* self)
     return self_of(self)->error.c_str();
 }
 
-int run_opaque(void*, uint32_t)
+int run_opaque(void* stage_self, uint32_t)
 {
-    return 0;
+    return frt_graph_replay(self_of(stage_self)->graph, 0, 0) == 0 ? 0 : -6;
 }
 
 void retain(void* owner)
@@ -241,9 +287,11 @@ void release(void* owner)
         if (tied && pthread_equal(pthread_self(), broken->opener) == 0) {
             _exit(9);
         }
+        capturer_end(broken);
         frt_model_runtime_v1* base = const_cast<frt_model_runtime_v1*>(broken->base);
         base->release(base->owner);
         frt_ctx_destroy(broken->ctx);
+        newest = newest == broken ? nullptr : newest;
         delete broken;
     }
 }
@@ -258,8 +306,9 @@ int query(const frt_model_runtime_v1* runtime, uint64_t id, uint32_t min_version
 {
     const Broken* broken =
         runtime == nullptr ? nullptr : static_cast<const Broken*>(runtime->owner);
-    if (out != nullptr && (broken == nullptr || !broken->breaks("query.unknown"))) {
-        *out = nullptr;
+    if (out != nullptr) {
+        const bool kept = broken != nullptr && broken->breaks("query.unknown") && id != 1;
+        *out = kept ? broken : nullptr;
     }
     if (runtime == nullptr || out == nullptr) {
         return -1;
@@ -281,6 +330,9 @@ int query(const frt_model_runtime_v1* runtime, uint64_t id, uint32_t min_version
 const frt_model_runtime_v1* make_good(Broken* broken)
 {
     broken->ctx = frt_ctx_create_on("cpu");
+    for (int undeclared = 1; undeclared <= kUndeclaredStream; undeclared++) {
+        frt_ctx_stream(broken->ctx, 0);
+    }
     broken->in = frt_buffer_alloc(broken->ctx, "in", 16);
     broken->raw = frt_buffer_alloc(broken->ctx, "raw", 16);
     broken->other = frt_buffer_alloc(broken->ctx, "other", 16);
@@ -300,6 +352,7 @@ const frt_model_runtime_v1* make_good(Broken* broken)
     frt_runtime_builder_add_port(builder, "raw", 0, 1, 0, 0, 0, 0, four, 1, 0, broken->raw, 0, 16);
     frt_runtime_builder_add_port(builder, "y", 0, 1, 0, 1, 1, 0, four, 1, 0, nullptr, 0, 0);
     frt_runtime_builder_add_port(builder, "text", 2, 0, 0, 1, 1, 0, four, 1, 0, nullptr, 0, 0);
+    frt_runtime_builder_add_port(builder, "mode", 0, 1, 0, 0, 2, 0, four, 1, 0, nullptr, 0, 0);
     frt_runtime_builder_add_stage(builder, 0, nullptr, 0);
     const frt_model_runtime_verbs verbs = {48, 0, set_input, get_output, prepare, step, last_error};
     return frt_runtime_builder_finish_model(builder, &verbs, broken, nullptr, nullptr, nullptr);
@@ -333,7 +386,7 @@ void copy_all(Broken* broken)
     broken->model.release = release;
     broken->model.query_extension = query;
     broken->plan_stage = {"only", FRT_GENERIC_STAGE_OPAQUE, 7, 0, nullptr};
-    broken->plan = {1, 40, &broken->plan_stage, 0, nullptr, run_opaque};
+    broken->plan = {1, 40, &broken->plan_stage, 0, broken, run_opaque};
     broken->opener = pthread_self();
 }
 
@@ -345,24 +398,9 @@ void bend_export(Broken* broken)
     if (broken->breaks("gate.arrays")) {
         exp->n_capsule_regions = 0;
     }
-    if (broken->breaks("identity.form")) {
-        broken->identity = "some-identity\n" + broken->identity;
-    }
-    if (broken->breaks("identity.records")) {
-        broken->identity += "port:9:more\n";
-    }
-    if (broken->breaks("identity.stable")) {
-        static int opened = 0;
-        opened++;
-        const size_t head = broken->identity.find('\n') + 1;
-        broken->identity.insert(head, "opened=" + std::to_string(opened) + "\n");
-    }
-    exp->identity = broken->identity.c_str();
-    exp->fingerprint = frt_runtime_fingerprint(broken->identity.data(), broken->identity.size());
-    exp->fingerprint += broken->breaks("identity.fingerprint") ? 1 : 0;
-    broken->stream.stream_id = broken->breaks("stream.names") ? -1 : 0;
+    broken->stream.name = broken->breaks("stream.names") ? "" : "main";
     broken->graphs[0].name = broken->breaks("graph.names") ? "" : broken->graphs[0].name;
-    broken->graphs[0].stream_id = broken->breaks("graph.stream") ? 3 : 0;
+    broken->graphs[0].stream_id = broken->breaks("graph.stream") ? kUndeclaredStream : 0;
     broken->graphs[0].default_key = broken->breaks("graph.default_key") ? 5 : 0;
     broken->buffers[0].role |= broken->breaks("buffer.names") ? 64 : 0;
     broken->regions[0].bytes = broken->breaks("region.window") ? 17 : 16;
@@ -383,7 +421,7 @@ void bend_model(Broken* broken)
     model->struct_size = broken->breaks("gate.size") ? 132 : model->struct_size;
     model->verbs.struct_size = broken->breaks("gate.verbs_size") ? 40 : 48;
     broken->ports[kY].name = broken->breaks("port.names") ? "x" : "y";
-    broken->ports[kX].dtype = broken->breaks("port.enums") ? 99 : 1;
+    broken->ports[kX].layout = broken->breaks("port.enums") ? 99 : 0;
     broken->ports[kY].shape = broken->breaks("port.shape") ? bad_shape : broken->ports[kY].shape;
     broken->ports[kRaw].offset = broken->breaks("port.window") ? 1 : 0;
     broken->ports[kX].bytes = broken->breaks("port.bytes") ? 12 : 16;
@@ -402,7 +440,9 @@ void bend_model(Broken* broken)
         broken->plan.n_stages = 1;
         model->n_stages = 0;
         model->stages = nullptr;
-        broken->plan.run_opaque = broken->breaks("authority.plan") ? nullptr : run_opaque;
+    }
+    if (broken->breaks("authority.plan")) {
+        broken->plan_stage = {"only", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
     }
     model->verbs.prepare = broken->breaks("verb.callable") ? nullptr : prepare;
     if (broken->breaks("lifetime.owner")) {
@@ -411,18 +451,80 @@ void bend_model(Broken* broken)
     }
 }
 
+// The records of what is declared once it is bent: a wrong record is a rule of its own.
+std::string bent_records(const Broken& broken)
+{
+    frt_runtime_builder_s rows;
+    rows.graphs.push(broken.graphs[0]);
+    for (const frt_runtime_buffer_desc& buffer : broken.buffers) {
+        rows.buffers.push(buffer);
+    }
+    for (uint64_t at = 0; at < broken.exp.n_capsule_regions; at++) {
+        rows.regions.push(broken.regions[at]);
+    }
+    for (const frt_runtime_port_desc& port : broken.ports) {
+        rows.ports.push(port);
+    }
+    for (uint64_t at = 0; at < broken.model.n_stages; at++) {
+        rows.stages.push(broken.stages[at]);
+    }
+    for (uint64_t at = 0; at < broken.plan.n_stages; at++) {
+        rows.generic_stages.push(broken.plan_stage);
+    }
+    size_t bytes = 0;
+    char* text = frt_detail::identity_text(rows, &bytes);
+    std::string records(text, bytes);
+    free(text);
+    free(rows.graphs.rows);
+    free(rows.buffers.rows);
+    free(rows.regions.rows);
+    free(rows.ports.rows);
+    free(rows.stages.rows);
+    free(rows.generic_stages.rows);
+    return records;
+}
+
+void bend_identity(Broken* broken)
+{
+    frt_runtime_export_v1* exp = &broken->exp;
+    broken->identity = bent_records(*broken);
+    if (broken->breaks("identity.form")) {
+        broken->identity = "some-identity\n" + broken->identity;
+    }
+    if (broken->breaks("identity.records")) {
+        broken->identity += "port:9:more\n";
+    }
+    if (broken->breaks("identity.stable")) {
+        static int opened = 0;
+        opened++;
+        const size_t head = broken->identity.find('\n') + 1;
+        broken->identity.insert(head, "opened=" + std::to_string(opened) + "\n");
+    }
+    exp->identity = broken->identity.c_str();
+    exp->fingerprint = frt_runtime_fingerprint(broken->identity.data(), broken->identity.size());
+    exp->fingerprint += broken->breaks("identity.fingerprint") ? 1 : 0;
+}
+
 int open_broken(const char* rule, frt_model_runtime_v1** out)
 {
+    if (std::string("factory.independent") == rule && newest != nullptr) {
+        retain(newest);
+        *out = &newest->model;
+        return FRT_VERB_OK;
+    }
     Broken* broken = new Broken;
+    newest = broken;
     broken->rule = rule;
     broken->error.reserve(64);
     broken->base = make_good(broken);
     if (broken->base == nullptr) {
         return FRT_VERB_BACKEND;
     }
+    capturer_begin(broken);
     copy_all(broken);
     bend_export(broken);
     bend_model(broken);
+    bend_identity(broken);
     *out = &broken->model;
     return FRT_VERB_OK;
 }
@@ -437,8 +539,7 @@ bool bend_factory(const std::string& rule, int* code)
     const bool reloaded = opened == 1 && before != nullptr;
     setenv("FLASHRT_BROKEN_PRODUCER", "loaded", 1);
     *code = FRT_VERB_BACKEND;
-    return rule == "factory.opens" || (rule == "factory.independent" && opened == 2) ||
-           (rule == "factory.unloads" && reloaded);
+    return rule == "factory.opens" || (rule == "factory.unloads" && reloaded);
 }
 
 }  // namespace
