@@ -119,7 +119,8 @@ void run_ticks(Target* target, uint32_t ticks)
         const int code = target->driver().tick();
         if (code != 0) {
             throw Failure(kExitUnavailable, "tick " + std::to_string(at) + " answers " +
-                                                std::to_string(code) + ": " + target->error());
+                                                target->tick_code_text(code) + ": " +
+                                                target->error());
         }
     }
 }

@@ -8,6 +8,7 @@
 
 #include "cli/failure.h"
 #include "cli/model/media.h"
+#include "cuda/loop/runtime_status.h"
 
 namespace aotx::cli {
 namespace {
@@ -24,6 +25,12 @@ template <size_t count>
 const char* word(const char* const (&words)[count], uint32_t value)
 {
     return value < count ? words[value] : "?";
+}
+
+// "-4 (a payload has another shape)".
+std::string code_text(CodeSpace space, int code)
+{
+    return std::to_string(code) + " (" + code_meaning(space, code).text + ")";
 }
 
 // "a,b,c" to its parts.
@@ -109,8 +116,8 @@ Target::Target(const TargetArguments& arguments)
     frt_model_runtime_v1* runtime = nullptr;
     const int code = subject_->factory(options_.config.c_str(), &runtime);
     if (code != 0 || runtime == nullptr) {
-        throw Failure(kExitRefused,
-                      "the producer answers " + std::to_string(code) + " to this configuration");
+        throw Failure(kExitRefused, "the producer answers " + code_text(CodeSpace::verb, code) +
+                                        " to this configuration");
     }
     const frt::LoadStatus status = subject_->adopted.adopt(runtime);
     if (status != frt::LoadStatus::loaded) {
@@ -140,6 +147,19 @@ uint32_t Target::port(const std::string& name) const
 std::string Target::error() const
 {
     return model()->verbs.last_error(model()->self);
+}
+
+std::string Target::tick_code_text(int code) const
+{
+    switch (subject_->adopted.authority()) {
+        case frt::Authority::stages:
+            return code_text(subject_->exec.replay != nullptr ? CodeSpace::exec : CodeSpace::verb,
+                             code);
+        case frt::Authority::plan:
+            return code_text(CodeSpace::opaque, code);
+        default:
+            return code_text(CodeSpace::verb, code);
+    }
 }
 
 void Target::add_feed(const std::string& input)

@@ -35,6 +35,8 @@ public:
     uint32_t port(const std::string& name) const;
     // The model's last error, for messages.
     std::string error() const;
+    // What a tick answered, with its meaning in the space of what runs this model.
+    std::string tick_code_text(int code) const;
 
 private:
     void add_feed(const std::string& input);

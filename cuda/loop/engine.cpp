@@ -6,25 +6,13 @@
 
 #include <cstring>
 
+#include "runtime_status.h"
+
 namespace aotx {
 
 namespace {
 
 constexpr uint32_t kPlainSequenceTokens = 65536;  // a plain runtime does not say what it holds
-
-// The only place where a verb's code becomes the status that ends a request.
-uint32_t status_of_render(int code)
-{
-    switch (code) {
-        case FRT_VERB_OK:
-            return 0;
-        case FRT_VERB_SHAPE:
-        case FRT_VERB_STORAGE:
-            return AOTX_STATUS_TOO_LARGE;
-        default:
-            return AOTX_STATUS_UNAVAILABLE;
-    }
-}
 
 bool table_complete(const aotx_text_runtime_v1& table)
 {
@@ -188,14 +176,15 @@ EngineRender plain_render(TextEngine* engine, const aotx_text_message* messages,
     if (!transcript_build(plain, messages, messages_count, &bytes)) {
         return {AOTX_STATUS_TOO_LARGE, 0, 0};
     }
-    int code = plain_run(*plain, plain->reset_ref);
-    if (code == FRT_VERB_OK) {
-        code = engine->runtime->verbs.set_input(engine->runtime->self, plain->prompt_port,
-                                                plain->transcript, bytes, -1);
+    uint32_t status = device_status(CodeSpace::opaque, plain_run(*plain, plain->reset_ref));
+    if (status == AOTX_STATUS_NONE) {
+        status = device_status(CodeSpace::verb, engine->runtime->verbs.set_input(
+                                                    engine->runtime->self, plain->prompt_port,
+                                                    plain->transcript, bytes, -1));
     }
     plain->text_bytes = 0;
     tokens[0] = 0;  // stands for the whole prompt, which the runtime keeps itself
-    return {status_of_render(code), 1, 0};
+    return {status, 1, 0};
 }
 
 bool plain_output(const TextEngine& engine, uint32_t port, int32_t* value)
@@ -230,19 +219,20 @@ bool plain_step(TextEngine* engine, EngineStep* step)
     PlainEngine* const plain = &engine->plain;
     const CoreSlot& slot = step->slots[step->rows[0].slot];
     if (slot.fed_tokens < slot.prompt_tokens) {
-        if (plain_run(*plain, plain->prefill_ref) != FRT_VERB_OK) {
+        const int code = plain_run(*plain, plain->prefill_ref);
+        if (device_status(CodeSpace::opaque, code) != AOTX_STATUS_NONE) {
             return false;
         }
     }
     CoreToken* const token = &step->tokens[0];
     *token = {nullptr, 0, 0, 0, 0, 0};
-    const int code = plain_run(*plain, plain->decode_ref);
-    if (code == FRT_VERB_STORAGE) {
+    const uint32_t status = device_status(CodeSpace::decode, plain_run(*plain, plain->decode_ref));
+    if (status == AOTX_STATUS_OK) {
         token->full = 1;
         return true;
     }
     int32_t is_end = 0;
-    if (code != FRT_VERB_OK || !plain_output(*engine, plain->is_eog_port, &is_end)) {
+    if (status != AOTX_STATUS_NONE || !plain_output(*engine, plain->is_eog_port, &is_end)) {
         return false;
     }
     if (is_end != 0) {
@@ -269,7 +259,7 @@ void batched_sample(const TextEngine& engine, const EngineStep& step, uint32_t r
                                uniform, step.sample);
     const int code = engine.batched->token_bytes(engine.batched->self, token->token, &token->bytes,
                                                  &token->bytes_count, &token->flags);
-    if (code != FRT_VERB_OK) {
+    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
         token->unreadable = 1;
     }
 }
@@ -281,8 +271,8 @@ bool batched_step(TextEngine* engine, EngineStep* step)
         step->scratch[i] = {
             row.slot - step->first_slot, row.tokens_count, row.tokens, row.samples, 0, nullptr};
     }
-    if (engine->batched->step(engine->batched->self, step->scratch, step->rows_count) !=
-        FRT_VERB_OK) {
+    const int code = engine->batched->step(engine->batched->self, step->scratch, step->rows_count);
+    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
         return false;
     }
     for (uint32_t i = 0; i < step->rows_count; i++) {
@@ -340,8 +330,9 @@ EngineRender engine_render(TextEngine* engine, const aotx_text_message* messages
     uint32_t tokens_count = 0;
     const int code = engine->batched->render(engine->batched->self, messages, messages_count,
                                              tokens, tokens_capacity, &tokens_count);
-    if (code != FRT_VERB_OK) {
-        return {status_of_render(code), 0, 0};
+    const uint32_t status = device_status(CodeSpace::verb, code);
+    if (status != AOTX_STATUS_NONE) {
+        return {status, 0, 0};
     }
     if (tokens_count == 0 || tokens_count > tokens_capacity) {
         return {AOTX_STATUS_UNAVAILABLE, 0, 0};
@@ -355,10 +346,11 @@ CoreOpening engine_open(TextEngine* engine, uint32_t sequence, uint32_t tokens_m
         return kOpeningDone;
     }
     const int code = engine->batched->sequence_open(engine->batched->self, sequence, tokens_max);
-    if (code == FRT_VERB_OK) {
+    const uint32_t status = device_status(CodeSpace::open, code);
+    if (status == AOTX_STATUS_NONE) {
         return kOpeningDone;
     }
-    return code == FRT_VERB_STORAGE ? kOpeningNoRoom : kOpeningFailed;
+    return status == AOTX_STATUS_TOO_MANY ? kOpeningNoRoom : kOpeningFailed;
 }
 
 void engine_close(TextEngine* engine, uint32_t sequence) noexcept

@@ -12,6 +12,7 @@
 
 #include "aotx/status.h"
 #include "aotx/text_runtime.h"
+#include "cuda/loop/runtime_status.h"
 #include "service/base/check.h"
 #include "service/base/digest.h"
 
@@ -45,7 +46,8 @@ int model_load(const ModelConfig& config, Model* model, std::string* error)
     const std::string json = model_config_json(config);
     model->role = model_role(config);
     model->loaded = std::make_unique<frt::LoadedModel>();
-    if (model->loaded->open(path.c_str(), json.c_str()) != frt::LoadStatus::loaded) {
+    const frt::LoadStatus loaded = model->loaded->open(path.c_str(), json.c_str());
+    if (device_status(CodeSpace::load, static_cast<int>(loaded)) != AOTX_STATUS_NONE) {
         *error = "model \"" + config.alias + "\": " + path + ": " + model->loaded->reason();
         return AOTX_ERR_RUNTIME;
     }

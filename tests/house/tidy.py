@@ -33,7 +33,8 @@ ROOMS = {
     "service/broker": ["aotx", "service/base", "service/config", "cuda/loop/loop.h", "flashrt"],
     "service/gateway": ["aotx", "service/base", "service/config"],
     "service/aotxd": ["aotx", "flashrt", "service", "cuda/loop"],
-    "cli": ["aotx", "flashrt", "service/base", "service/config", "cuda/exec"],
+    "cli": ["aotx", "flashrt", "service/base", "service/config", "cuda/exec",
+            "cuda/loop/runtime_status.h"],
 }
 FOLDERS = ("aotx/", "flashrt/", "cuda/", "service/", "cli/", "tests/")
 
