@@ -8,8 +8,10 @@
 // thread may allocate.
 #include <atomic>
 #include <cstdlib>
+#include <fstream>
 
 #include "harness.h"
+#include "tests/text/vocabularies.h"
 
 extern "C" {
 void* __libc_malloc(size_t bytes);
@@ -77,6 +79,61 @@ uint64_t drive(Device* device, const Id& who, uint64_t steps_wanted, uint32_t to
     return number - 1u;
 }
 
+// A Llama of one layer with F32 weights and a byte-level vocabulary, in a file of its own.
+class TinyModelFile {
+public:
+    TinyModelFile()
+    {
+        const vocabularies::Vocabulary words = vocabularies::byte_level();
+        GgufWriter writer = vocabularies::byte_level_writer(words);
+        writer.add_string("general.architecture", "llama");
+        writer.add_string("tokenizer.chat_template",
+                          "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}");
+        writer.add_u32("llama.block_count", 1);
+        writer.add_u32("llama.context_length", 512);
+        writer.add_u32("llama.embedding_length", kWidth);
+        writer.add_u32("llama.feed_forward_length", kWidth);
+        writer.add_u32("llama.attention.head_count", 2);
+        writer.add_u32("llama.attention.head_count_kv", 2);
+        writer.add_f32("llama.attention.layer_norm_rms_epsilon", 1e-5f);
+        tensor(&writer, "token_embd.weight", words.tokens.size());
+        for (const char* name :
+             {"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}) {
+            tensor(&writer, std::string("blk.0.") + name + ".weight", kWidth);
+        }
+        for (const char* name : {"output_norm", "blk.0.attn_norm", "blk.0.ffn_norm"}) {
+            tensor(&writer, std::string(name) + ".weight", 1);
+        }
+        const std::vector<uint8_t> file = writer.finish();
+        std::ofstream(path, std::ios::binary)
+            .write(reinterpret_cast<const char*>(file.data()),
+                   static_cast<std::streamsize>(file.size()));
+    }
+    ~TinyModelFile() { std::remove(path.c_str()); }
+    TinyModelFile(const TinyModelFile&) = delete;
+    TinyModelFile& operator=(const TinyModelFile&) = delete;
+
+    const std::string path = "/tmp/aotx_tiny_" + std::to_string(getpid()) + ".gguf";
+
+private:
+    static constexpr uint64_t kWidth = 64;
+
+    void tensor(GgufWriter* writer, const std::string& name, uint64_t rows)
+    {
+        std::vector<uint8_t> bytes;
+        for (uint64_t i = 0; i < rows * kWidth; i++) {
+            random_ = random_ * 6364136223846793005u + 1442695040888963407u;
+            const float unit = static_cast<float>(random_ >> 40) / 8388608.0f - 1.0f;
+            GgufWriter::put(&bytes, rows == 1 ? 1.0f + 0.1f * unit : 0.3f * unit);
+        }
+        const std::vector<uint64_t> dims =
+            rows == 1 ? std::vector<uint64_t>{kWidth} : std::vector<uint64_t>{kWidth, rows};
+        writer->add_tensor(name, 0, dims, bytes);
+    }
+
+    uint64_t random_ = 1;
+};
+
 }  // namespace
 
 TEST_CASE("a million steps allocate nothing")
@@ -123,4 +180,25 @@ TEST_CASE("cancellations, refusals, watches, several models and the plain level 
     }
     counting.store(false);
     CHECK(calls.load() == 0);
+}
+
+TEST_CASE("the text runtime renders, steps and names tokens without allocating")
+{
+    is_test_thread = true;
+    const Id ann = id_of(11);
+    const TinyModelFile file;
+    for (const char* activations : {"quantised", "float"}) {
+        const std::string options = "{\"model_path\":\"" + file.path +
+                                    "\",\"threads\":2,\"sequences\":4,\"kv_tokens\":2048,"
+                                    "\"activations\":\"" +
+                                    activations + "\"}";
+        Device device({}, {options}, AOTX_TEXT_GGUF_LIBRARY);
+        device.grant(1, {ann});
+        calls.store(0);
+        counting.store(true);
+        const uint64_t requests = drive(&device, ann, 5000, 100);
+        counting.store(false);
+        CHECK(requests >= 50);
+        CHECK(calls.load() == 0);
+    }
 }
