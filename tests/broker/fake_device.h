@@ -73,8 +73,8 @@ public:
         }
     }
 
-    // While the lock lives, the broker waits at its next call here: what peers send meanwhile is one
-    // burst.
+    // While the lock lives, the broker waits at its next call here, so that what peers send
+    // meanwhile is one burst.
     std::unique_lock<std::mutex> hold() { return std::unique_lock<std::mutex>(mutex_); }
 
     uint64_t doorbells() const { return doorbells_; }
