@@ -1,6 +1,10 @@
-// Purpose:  every call that the CUDA backend makes, in one table of pointers: the real runtime
+// Purpose:  every call that the CUDA backends (loop and text runtime) make, in one table of pointers: the real runtime
 // fills it where there is one, the execution shim fills it in tests. CudaCalls is the only user,
 // and it knows which calls are legal after the seal.
+//
+// Loop and runtimes share one device, and a reset by one takes what the others have. Streams and
+// executors of before a reset answer kCudaStale from then on and may still be closed; memory of
+// before it must not be released: look at resets().
 // Owns:     nothing; handles belong to the caller.
 // Thread:   as tagged; codes are those of the CUDA runtime, 0 is success.
 // Lifetime: a table is static.
@@ -46,13 +50,16 @@ struct CudaApi {
     int (*callback)(void* stream, void (*function)(void*), void* argument);
     int (*query)(void* stream);  // 0 done, kCudaNotReady, or the fault
     const char* (*text)(int code);
+    int (*wait)(void* stream);  // asleep until all that was launched is done: 0 or the fault
+    uint64_t (*resets)(void);   // of this process's device, ever
 };
 
 constexpr int kCudaNotReady = 600;
 constexpr int kCudaNoDevice = 100;
 constexpr int kCudaNoDriver = 35;
+constexpr int kCudaStale = 709;  // the context is destroyed
 
-// The table with the seal. After seal() only launch, callback and query are legal, the rest is a
+// The table with the seal. After seal() only launch, callback, query and wait are legal, the rest is a
 // bug of ours and stops the process; unseal() is for close and restart alone.
 class CudaCalls {
 public:
@@ -75,6 +82,8 @@ public:
         return api_->callback(stream, function, argument);
     }
     int query(void* stream) const noexcept { return api_->query(stream); }
+    int wait(void* stream) const noexcept { return api_->wait(stream); }
+    uint64_t resets() const noexcept { return api_->resets(); }
     const char* text(int code) const noexcept { return api_->text(code); }
 
 private:

@@ -1,11 +1,13 @@
 // Purpose:  the CUDA runtime's calls behind the table of cuda_api.h, the graph made from a program,
 // and the one symbol that the shared object exports.
-// Owns:     executors: an instantiated graph each.
-// Thread:   as the table tags each call.
+// Owns:     executors (an instantiated graph each) and streams, with the count of resets at birth.
+// Thread:   as the table tags each call. A reset waits for the calls that run and locks out others.
 // Lifetime: of the shared object.
 #include <cuda_runtime_api.h>
+#include <pthread.h>
 #include <stdlib.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstring>
 #include <new>
@@ -23,7 +25,31 @@ namespace {
 struct Executor {
     cudaGraph_t graph;
     cudaGraphExec_t exec;
+    uint64_t born;  // count of resets
 };
+
+struct Stream {
+    cudaStream_t stream;
+    uint64_t born;
+};
+
+// Calls that use streams and executors hold the lock shared, a reset holds it alone, so that no
+// call meets a handle that dies under it.
+pthread_rwlock_t reset_lock = PTHREAD_RWLOCK_INITIALIZER;
+std::atomic<uint64_t> resets_count{0};
+
+struct Shared {
+    Shared() { pthread_rwlock_rdlock(&reset_lock); }
+    ~Shared() { pthread_rwlock_unlock(&reset_lock); }
+    Shared(const Shared&) = delete;
+    Shared& operator=(const Shared&) = delete;
+};
+
+// [under the lock]
+bool alive(uint64_t born)
+{
+    return born == resets_count.load(std::memory_order_relaxed);
+}
 
 void probe(CudaMachine* machine)
 {
@@ -62,7 +88,16 @@ int open_device()
 
 int reset_device()
 {
-    return cudaDeviceReset();
+    pthread_rwlock_wrlock(&reset_lock);
+    const cudaError_t code = cudaDeviceReset();
+    resets_count.fetch_add(1, std::memory_order_relaxed);
+    pthread_rwlock_unlock(&reset_lock);
+    return code;
+}
+
+uint64_t resets()
+{
+    return resets_count.load(std::memory_order_relaxed);
 }
 
 int allocate(void** memory, size_t bytes)
@@ -93,13 +128,29 @@ int unregister_host(void* memory)
 
 int stream_open(void** stream)
 {
-    return cudaStreamCreateWithFlags(reinterpret_cast<cudaStream_t*>(stream),
-                                     cudaStreamNonBlocking);
+    const Shared shared;
+    Stream* const made = new (std::nothrow) Stream{};
+    if (made == nullptr) {
+        return cudaErrorMemoryAllocation;
+    }
+    made->born = resets();
+    const cudaError_t code = cudaStreamCreateWithFlags(&made->stream, cudaStreamNonBlocking);
+    if (code != cudaSuccess) {
+        delete made;
+        return code;
+    }
+    *stream = made;
+    return cudaSuccess;
 }
 
 int stream_close(void* stream)
 {
-    return cudaStreamDestroy(static_cast<cudaStream_t>(stream));
+    const Shared shared;
+    Stream* const made = static_cast<Stream*>(stream);
+    const cudaError_t code =
+        alive(made->born) ? cudaStreamDestroy(made->stream) : cudaErrorContextIsDestroyed;
+    delete made;
+    return code;
 }
 
 cudaError_t node_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
@@ -203,10 +254,14 @@ cudaError_t graph_make(const Program& program, cudaStream_t stream, Executor* ma
     return code != cudaSuccess ? code : cudaGraphUpload(made->exec, stream);
 }
 
-int program_close(void* executor)
+// [under the lock]
+int executor_free(Executor* made)
 {
-    Executor* const made = static_cast<Executor*>(executor);
     cudaError_t code = cudaSuccess;
+    if (!alive(made->born)) {
+        delete made;
+        return cudaErrorContextIsDestroyed;
+    }
     if (made->exec != nullptr) {
         code = cudaGraphExecDestroy(made->exec);
     }
@@ -218,19 +273,31 @@ int program_close(void* executor)
     return code;
 }
 
+int program_close(void* executor)
+{
+    const Shared shared;
+    return executor_free(static_cast<Executor*>(executor));
+}
+
 int program_open(const Program* program, void* stream, void** executor)
 {
+    const Shared shared;
+    const Stream* const on = static_cast<const Stream*>(stream);
     const char* reason = "";
     if (!program_check(*program, &reason)) {
         return cudaErrorInvalidValue;
+    }
+    if (!alive(on->born)) {
+        return cudaErrorContextIsDestroyed;
     }
     Executor* const made = new (std::nothrow) Executor{};
     if (made == nullptr) {
         return cudaErrorMemoryAllocation;
     }
-    const cudaError_t code = graph_make(*program, static_cast<cudaStream_t>(stream), made);
+    made->born = on->born;
+    const cudaError_t code = graph_make(*program, on->stream, made);
     if (code != cudaSuccess) {
-        (void)program_close(made);
+        (void)executor_free(made);
         return code;
     }
     *executor = made;
@@ -239,18 +306,33 @@ int program_open(const Program* program, void* stream, void** executor)
 
 int launch(void* executor, void* stream)
 {
-    return cudaGraphLaunch(static_cast<Executor*>(executor)->exec,
-                           static_cast<cudaStream_t>(stream));
+    const Shared shared;
+    const Executor* const made = static_cast<const Executor*>(executor);
+    const Stream* const on = static_cast<const Stream*>(stream);
+    return alive(made->born) && alive(on->born) ? cudaGraphLaunch(made->exec, on->stream)
+                                                : cudaErrorContextIsDestroyed;
 }
 
 int callback(void* stream, void (*function)(void*), void* argument)
 {
-    return cudaLaunchHostFunc(static_cast<cudaStream_t>(stream), function, argument);
+    const Shared shared;
+    const Stream* const on = static_cast<const Stream*>(stream);
+    return alive(on->born) ? cudaLaunchHostFunc(on->stream, function, argument)
+                           : cudaErrorContextIsDestroyed;
 }
 
 int query(void* stream)
 {
-    return cudaStreamQuery(static_cast<cudaStream_t>(stream));
+    const Shared shared;
+    const Stream* const on = static_cast<const Stream*>(stream);
+    return alive(on->born) ? cudaStreamQuery(on->stream) : cudaErrorContextIsDestroyed;
+}
+
+int wait(void* stream)
+{
+    const Shared shared;
+    const Stream* const on = static_cast<const Stream*>(stream);
+    return alive(on->born) ? cudaStreamSynchronize(on->stream) : cudaErrorContextIsDestroyed;
 }
 
 const char* text(int code)
@@ -258,13 +340,14 @@ const char* text(int code)
     return cudaGetErrorString(static_cast<cudaError_t>(code));
 }
 
-constexpr CudaApi kApi = {probe,       open_device,  reset_device,  allocate,
-                          release,     upload,       register_host, unregister_host,
-                          stream_open, stream_close, program_open,  program_close,
-                          launch,      callback,     query,         text};
+constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate,    release,
+                          upload,       register_host, unregister_host, stream_open, stream_close,
+                          program_open, program_close, launch,          callback,    query,
+                          text,         wait,          resets};
 static_assert(kCudaNotReady == cudaErrorNotReady);
 static_assert(kCudaNoDevice == cudaErrorNoDevice);
 static_assert(kCudaNoDriver == cudaErrorInsufficientDriver);
+static_assert(kCudaStale == cudaErrorContextIsDestroyed);
 
 }  // namespace
 

@@ -276,7 +276,7 @@ TEST_CASE("the choice of a token is the core's, greedy and drawn")
     std::vector<int32_t> tokens(rows, -1);
     const aotx::SampleArgs args = {logits.data(), &rows,          temperature.data(),
                                    top_p.data(),  uniform.data(), scratch.data(),
-                                   tokens.data(), vocab,          0};
+                                   tokens.data(), vocab,          vocab};
     emu::LaunchShape shape;
     shape.grid = dim3(rows);
     shape.block = dim3(aotx::kSampleThreads);

@@ -214,6 +214,17 @@ TEST_CASE("the finishes add, gate and pick rows")
             REQUIRE(gated[n * 16 + row] == Approx(gate / (1 + std::exp(-gate)) * up).epsilon(1e-5));
         }
     }
+    // Gates stored before by another matrix: here the same values.
+    std::vector<float> raised = plain;
+    args.finish = aotx::kFinishUp;
+    args.output = raised.data();
+    args.output_stride = 32;
+    REQUIRE(run_matmul<1>(args, tokens));
+    for (size_t i = 0; i < plain.size(); i++) {
+        REQUIRE(
+            raised[i] ==
+            Approx(plain[i] / (1 + std::exp(-plain[i])) * plain[i]).epsilon(1e-5).margin(1e-30));
+    }
     const uint32_t map[2] = {4, 1};
     std::vector<float> picked = poisoned(2 * 32);
     args.finish = aotx::kFinishStore;

@@ -4,13 +4,16 @@
 // Lifetime: of the test program.
 #include "fake_cuda.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <mutex>
 
 #include "cuda/kernels/cuda/attention.cuh"
 #include "cuda/kernels/cuda/kernel_list.h"
 #include "cuda/kernels/cuda/matmul.cuh"
+#include "cuda/kernels/cuda/step.cuh"
 #include "cuda/kernels/cuda/token.cuh"
 #include "cuda/loop/cuda_backend.h"
 #include "cuda/loop/cuda_tick.cuh"
@@ -31,7 +34,25 @@ struct Executor {
     std::vector<std::vector<uint8_t>> arguments;
     std::vector<uint32_t> start;
     std::vector<uint32_t> conditions;
+    uint64_t born = 0;  // count of resets
 };
+
+struct Stream {
+    uint64_t born;
+};
+
+std::mutex held_lock;
+std::vector<void*> held;  // device memory that is not released; a reset takes it
+
+int stale(uint64_t born)
+{
+    return born == now_of(state.resets) ? 0 : kCudaStale;
+}
+
+int stream_stale(void* stream)
+{
+    return stale(static_cast<Stream*>(stream)->born);
+}
 
 bool run_kernel(const ProgramNode& node, const uint8_t* arguments)
 {
@@ -124,6 +145,12 @@ int reset_device()
     std::atomic_ref<uint64_t>(state.setup_calls)++;
     std::atomic_ref<uint64_t>(state.resets)++;
     state.fault = 0;
+    const std::lock_guard<std::mutex> lock(held_lock);
+    for (void* const memory : held) {
+        std::free(memory);
+        state.allocations--;
+    }
+    held.clear();
     return 0;
 }
 
@@ -133,13 +160,22 @@ int allocate(void** memory, size_t bytes)
         return kOutOfMemory;
     }
     *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
-    std::memset(*memory, 0, bytes);
+    std::memset(*memory, state.fill, bytes);
     state.allocations++;
+    const std::lock_guard<std::mutex> lock(held_lock);
+    held.push_back(*memory);
     return setup();
 }
 
 int release(void* memory)
 {
+    const std::lock_guard<std::mutex> lock(held_lock);
+    const auto found = std::find(held.begin(), held.end(), memory);
+    if (found == held.end()) {
+        std::fprintf(stderr, "released device memory that nobody holds\n");
+        std::abort();
+    }
+    held.erase(found);
     std::free(memory);
     state.allocations--;
     return setup();
@@ -166,13 +202,14 @@ int unregister_host(void*)
 
 int stream_open(void** stream)
 {
-    *stream = &state;
+    *stream = new Stream{now_of(state.resets)};
     state.streams++;
     return setup();
 }
 
-int stream_close(void*)
+int stream_close(void* stream)
 {
+    delete static_cast<Stream*>(stream);
     state.streams--;
     return setup();
 }
@@ -185,6 +222,7 @@ int program_open(const Program* program, void*, void** made)
         return 1;
     }
     auto* const executor = new Executor;
+    executor->born = now_of(state.resets);
     executor->conditions.resize(program->conditions_count);
     for (uint32_t i = 0; i < program->conditions_count; i++) {
         executor->start.push_back(program->condition_start[i]);
@@ -208,9 +246,12 @@ int program_close(void* executor)
     return setup();
 }
 
-int launch(void* made, void*)
+int launch(void* made, void* stream)
 {
     auto* const executor = static_cast<Executor*>(made);
+    if (stale(executor->born) != 0 || stream_stale(stream) != 0) {
+        return kCudaStale;
+    }
     std::atomic_ref<uint64_t>(state.launches)++;
     std::atomic_ref<uint64_t> left(state.fail_in);
     uint64_t count = left.load();
@@ -243,6 +284,17 @@ int query(void*)
     return state.fault;
 }
 
+int wait(void* stream)
+{
+    const int stale = stream_stale(stream);
+    return stale != 0 ? stale : state.fault;
+}
+
+uint64_t resets()
+{
+    return now_of(state.resets);
+}
+
 const char* text(int code)
 {
     return code == 0              ? "no error"
@@ -250,10 +302,10 @@ const char* text(int code)
                                   : "unspecified launch failure";
 }
 
-constexpr CudaApi kApi = {probe,       open_device,  reset_device,  allocate,
-                          release,     upload,       register_host, unregister_host,
-                          stream_open, stream_close, program_open,  program_close,
-                          launch,      callback,     query,         text};
+constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate,    release,
+                          upload,       register_host, unregister_host, stream_open, stream_close,
+                          program_open, program_close, launch,          callback,    query,
+                          text,         wait,          resets};
 
 }  // namespace
 

@@ -25,6 +25,7 @@ struct FakeCuda {
     uint64_t fail_in = 0;  // the launch that counts it down to 0 fails, and all after it
     int fault = 0;         // sticky, until a reset
     bool refuse_allocation = false;
+    int fill = 0;  // byte of fresh device memory; 0xff makes floats that are no numbers
     bool tracing = false;
     std::vector<uint32_t> trace;  // kernels in the order in which they ran
 };

@@ -11,6 +11,8 @@
     AOTX_KERNEL(matmul_##name##_wide, MatmulArgs, (matmul<kind, 4>))
 
 #define AOTX_KERNELS_TEXT                            \
+    AOTX_KERNEL(step_take, StepTakeArgs, step_take)  \
+    AOTX_KERNEL(step_give, StepGiveArgs, step_give)  \
     AOTX_KERNEL(embed, EmbedArgs, embed)             \
     AOTX_KERNEL(attention, AttentionArgs, attention) \
     AOTX_KERNEL(sample, SampleArgs, sample)          \

@@ -376,12 +376,26 @@ __device__ __forceinline__ void finish_qkv(const MatmulArgs& args, uint32_t n, u
     cell[1] = cu_float_to_half(odd);
 }
 
+__device__ __forceinline__ float finish_silu(float gate)
+{
+    return gate / (1.0f + cu_exp(-gate));
+}
+
+__device__ __forceinline__ void finish_row(uint32_t finish, float value, float* place)
+{
+    if (finish == kFinishStore) {
+        *place = value;
+    } else {
+        *place = finish == kFinishAdd ? *place + value : finish_silu(*place) * value;
+    }
+}
+
 template <uint32_t tokens>
 __device__ __forceinline__ void matmul_finish(const MatmulArgs& args, uint32_t first,
                                               uint32_t count, const float* parts)
 {
     const uint32_t tile = blockIdx.x;
-    const uint32_t wide = args.finish <= kFinishAdd ? 16u : 8u;
+    const uint32_t wide = args.finish <= kFinishUp ? 16u : 8u;
     for (uint32_t item = threadIdx.x; item < wide * tokens; item += kMatmulThreads) {
         const uint32_t n = item / wide;
         const uint32_t row = item % wide;
@@ -389,18 +403,17 @@ __device__ __forceinline__ void matmul_finish(const MatmulArgs& args, uint32_t f
             continue;
         }
         float* const line = args.output + uint64_t{first + n} * args.output_stride;
-        if (args.finish <= kFinishAdd) {
+        if (args.finish <= kFinishUp) {
             const uint32_t at = tile * kTileRows + row;
             if (at < args.weight.rows) {
-                const float value = matmul_value<tokens>(parts, row, n);
-                line[at] = args.finish == kFinishAdd ? line[at] + value : value;
+                finish_row(args.finish, matmul_value<tokens>(parts, row, n), &line[at]);
             }
         } else if (args.finish == kFinishGate) {
             const uint32_t at = tile * 8u + row;
             if (at < args.weight.rows / 2u) {
                 const float gate = matmul_value<tokens>(parts, row, n);
                 const float up = matmul_value<tokens>(parts, row + 8u, n);
-                line[at] = gate / (1.0f + cu_exp(-gate)) * up;
+                line[at] = finish_silu(gate) * up;
             }
         } else {
             const uint32_t at = tile * kTileRows + row * 2u;

@@ -32,6 +32,46 @@ struct KvView {
     uint32_t head_size;
 };
 
+// What the host asks of one step, in mapped host memory, written before the launch.
+struct StepOrder {
+    uint32_t count;    // rows
+    uint32_t wanted;   // rows of logits
+    uint32_t changes;  // sequences whose page lists are new
+    uint32_t zero_12;
+    uint64_t number;  // of the step, given back when it is done
+    uint64_t zero_24[5];
+};
+
+struct StepChange {
+    uint32_t sequence;
+    uint32_t pages;  // that it holds
+};
+
+struct StepTakeArgs {
+    const StepOrder* order;          // host, as all that is named so
+    const TextRow* host_rows;        // [count]
+    const uint32_t* host_map;        // [wanted]
+    const StepChange* host_changes;  // [changes]
+    const int32_t* host_pages;       // [sequences][sequence_pages]
+    TextRow* rows;
+    uint32_t* map;
+    uint32_t* counts;  // [2] of rows and of rows of logits
+    int32_t* page_table;
+    uint32_t sequence_pages;
+    uint32_t zero_76;
+};
+
+struct StepGiveArgs {
+    const StepOrder* order;  // host
+    const float* logits;     // f32 [wanted][stride]
+    const uint32_t* counts;
+    uint32_t* ticket;     // zero between launches
+    float* host_logits;   // f32 [wanted][stride]
+    uint64_t* host_done;  // the order's number, when everything else is there
+    uint32_t stride;      // a multiple of 4
+    uint32_t zero_52;
+};
+
 struct EmbedArgs {
     WeightView table;
     const TextRow* rows;
@@ -44,8 +84,9 @@ struct EmbedArgs {
 enum MatmulFinish : uint32_t {
     kFinishStore = 0,  // output = value
     kFinishAdd = 1,    // output += value
-    kFinishGate = 2,   // rows of a tile are 8 gates and their 8 ups: output = silu(gate) * up
-    kFinishQkv = 3     // rotate and append to the cache
+    kFinishUp = 2,     // output = silu(output) * value, where the gates were stored before
+    kFinishGate = 3,   // rows of a tile are 8 gates and their 8 ups: output = silu(gate) * up
+    kFinishQkv = 4     // rotate and append to the cache
 };
 
 struct MatmulArgs {
@@ -85,7 +126,7 @@ struct AttentionArgs {
 };
 
 struct SampleArgs {
-    const float* logits;  // f32 [rows][vocab]
+    const float* logits;  // f32 [rows][stride]
     const uint32_t* count;
     const float* temperature;  // f32 [rows]
     const float* top_p;
@@ -93,7 +134,7 @@ struct SampleArgs {
     void* scratch;          // SampleScratch [rows]
     int32_t* tokens;        // out
     uint32_t vocab;
-    uint32_t zero_60;
+    uint32_t stride;
 };
 
 }  // namespace aotx

@@ -173,7 +173,7 @@ __global__ void __launch_bounds__(kSampleThreads) sample(CU_GRID_CONSTANT const 
     if (n >= *args.count) {
         return;
     }
-    const float* const logits = args.logits + uint64_t{n} * args.vocab;
+    const float* const logits = args.logits + uint64_t{n} * args.stride;
     Candidate best = {NAN, INT32_MAX};
     for (uint32_t i = threadIdx.x; i < args.vocab; i += kSampleThreads) {
         const Candidate mine = {logits[i], static_cast<int32_t>(i)};
