@@ -1,6 +1,6 @@
-// Purpose:  every call that the CUDA backends (loop and text runtime) make, in one table of pointers: the real runtime
-// fills it where there is one, the execution shim fills it in tests. CudaCalls is the only user,
-// and it knows which calls are legal after the seal.
+// Purpose:  every call that the CUDA backends (loop and text runtime) make, in one table of
+// pointers: the real runtime fills it where there is one, the execution shim fills it in tests.
+// CudaCalls is the only user, and it knows which calls are legal after the seal.
 //
 // Loop and runtimes share one device, and a reset by one takes what the others have. Streams and
 // executors of before a reset answer kCudaStale from then on and may still be closed; memory of
@@ -59,8 +59,11 @@ constexpr int kCudaNoDevice = 100;
 constexpr int kCudaNoDriver = 35;
 constexpr int kCudaStale = 709;  // the context is destroyed
 
-// The table with the seal. After seal() only launch, callback, query and wait are legal, the rest is a
-// bug of ours and stops the process; unseal() is for close and restart alone.
+// The CUDA calls: the runtime's in the shared object, the execution shim's in tests.
+const CudaApi* cuda_backend_api() noexcept;
+
+// The table with the seal. After seal() only launch, callback, query and wait are legal, the rest
+// is a bug of ours and stops the process; unseal() is for close and restart alone.
 class CudaCalls {
 public:
     explicit CudaCalls(const CudaApi* api) noexcept : api_(api) {}

@@ -11,7 +11,4 @@ namespace aotx {
 
 const LoopBackend* cuda_backend_table() noexcept;
 
-// The CUDA calls: the runtime's in the shared object, the execution shim's in tests.
-const CudaApi* cuda_backend_api() noexcept;
-
 }  // namespace aotx

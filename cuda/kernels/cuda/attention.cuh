@@ -13,7 +13,6 @@
 namespace aotx {
 
 constexpr uint32_t kAttentionThreads = 128;
-constexpr uint32_t kAttentionHeadsMax = 16;  // query heads of one kv head
 constexpr uint32_t kAttentionItems = kAttentionItemsMax / kAttentionThreads;
 
 struct AttentionPlace {

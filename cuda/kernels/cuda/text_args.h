@@ -12,6 +12,7 @@ namespace aotx {
 constexpr uint32_t kKvPageTokens = 16;
 constexpr uint32_t kAttentionTile = 64;        // tokens that one block weighs at a time
 constexpr uint32_t kAttentionSplits = 16;      // blocks that share a row's tokens: tile i to i % 16
+constexpr uint32_t kAttentionHeadsMax = 16;    // query heads of one kv head
 constexpr uint32_t kAttentionItemsMax = 2048;  // query heads of one kv head, times head size
 
 // One token of a step. Rows of a step are dense; their count lies in device memory.

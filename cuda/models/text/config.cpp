@@ -13,7 +13,7 @@ namespace aotx {
 
 namespace {
 
-constexpr uint32_t kKeysCount = 7;
+constexpr uint32_t kKeysCount = 8;
 constexpr size_t kStringBytesMax = 4096;
 
 enum Key : uint32_t {
@@ -23,7 +23,8 @@ enum Key : uint32_t {
     kKvTokens = 3,
     kSequenceTokens = 4,
     kStepTokens = 5,
-    kActivations = 6
+    kActivations = 6,
+    kDevice = 7
 };
 
 struct NumberRule {
@@ -40,6 +41,7 @@ constexpr NumberRule kRules[kKeysCount] = {
     {"sequence_tokens", 0, 1u << 26},
     {"step_tokens", 1, 8192},
     {"activations", 0, 0},
+    {"device", 0, 0},
 };
 
 struct Reader {
@@ -186,23 +188,38 @@ bool take_number(Reader* in, uint64_t* value)
     return in->at != begin && !leading_zero && !goes_on;
 }
 
+int read_text(Reader* in, uint32_t key, TextConfig* config)
+{
+    const char* const name = kRules[key].name;
+    std::string text;
+    if (!take_string(in, &text)) {
+        return refuse(in, AOTX_ERR_RANGE, name, "is not a string");
+    }
+    if (key == kModelPath) {
+        config->model_path = text;
+        return text.empty() ? refuse(in, AOTX_ERR_RANGE, name, "is empty") : AOTX_OK;
+    }
+    if (key == kDevice) {
+        if (text != "cpu" && text != "cuda" && text != "auto") {
+            return refuse(in, AOTX_ERR_RANGE, name, "is neither cpu, cuda nor auto");
+        }
+        config->device = text == "cpu"    ? DeviceChoice::kCpu
+                         : text == "cuda" ? DeviceChoice::kCuda
+                                          : DeviceChoice::kAuto;
+        return AOTX_OK;
+    }
+    if (text != "quantised" && text != "float") {
+        return refuse(in, AOTX_ERR_RANGE, name, "is neither quantised nor float");
+    }
+    config->activations = text == "float" ? ActivationMode::kFloat : ActivationMode::kQuantised;
+    return AOTX_OK;
+}
+
 int read_value(Reader* in, uint32_t key, TextConfig* config)
 {
     const NumberRule& rule = kRules[key];
-    if (key == kModelPath || key == kActivations) {
-        std::string text;
-        if (!take_string(in, &text)) {
-            return refuse(in, AOTX_ERR_RANGE, rule.name, "is not a string");
-        }
-        if (key == kModelPath) {
-            config->model_path = text;
-            return text.empty() ? refuse(in, AOTX_ERR_RANGE, rule.name, "is empty") : AOTX_OK;
-        }
-        if (text != "quantised" && text != "float") {
-            return refuse(in, AOTX_ERR_RANGE, rule.name, "is neither quantised nor float");
-        }
-        config->activations = text == "float" ? ActivationMode::kFloat : ActivationMode::kQuantised;
-        return AOTX_OK;
+    if (key == kModelPath || key == kActivations || key == kDevice) {
+        return read_text(in, key, config);
     }
     uint64_t number = 0;
     if (!take_number(in, &number)) {
@@ -218,6 +235,7 @@ int read_value(Reader* in, uint32_t key, TextConfig* config)
                                           &config->kv_tokens,
                                           &config->sequence_tokens,
                                           &config->step_tokens,
+                                          nullptr,
                                           nullptr};
     *fields[key] = static_cast<uint32_t>(number);
     return AOTX_OK;

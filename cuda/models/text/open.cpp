@@ -136,6 +136,10 @@ extern "C" __attribute__((visibility("default"))) int frt_model_runtime_open_v1(
         delete owner;
         return code;
     }
+    if (owner->runtime.device_note()[0] != 0) {
+        report(owner->runtime.device_note());
+        report("the CPU serves");
+    }
     if (!owner->ports.open(&owner->runtime)) {
         delete owner;
         return aotx::kVerbBackend;

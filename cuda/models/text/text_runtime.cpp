@@ -124,8 +124,10 @@ int TextRuntime::fail(int code, const char* field, const char* what) noexcept
     return text_refuse(&reason_, code, field, what);
 }
 
-int TextRuntime::open(const char* config_json, TextReason* reason) noexcept
+int TextRuntime::open(const char* config_json, TextReason* reason,
+                      TextEngineOpen cuda_open) noexcept
 {
+    cuda_open_ = cuda_open;
     TextConfig config;
     if (text_config_parse(config_json, &config, reason) != AOTX_OK) {
         return kVerbInvalid;
@@ -199,12 +201,30 @@ int TextRuntime::open_engine(const TextConfig& config, TextReason* reason) noexc
     request.step_tokens = config.step_tokens;
     request.kv_tokens = config.kv_tokens;
     request.activations = config.activations;
-    engine_ = CpuEngine::open(request, &pool_, reason);
+    if (config.device != DeviceChoice::kCpu) {
+        engine_ = open_cuda(request, reason);
+        if (engine_ == nullptr && config.device == DeviceChoice::kCuda) {
+            return AOTX_ERR_SYSTEM;
+        }
+    }
+    if (engine_ == nullptr) {
+        device_note_ = config.device == DeviceChoice::kAuto ? *reason : TextReason();
+        engine_ = CpuEngine::open(request, &pool_, reason);
+    }
     if (engine_ == nullptr) {
         return AOTX_ERR_SYSTEM;
     }
     pages_ = engine_->pages();
     return AOTX_OK;
+}
+
+std::unique_ptr<StepEngine> TextRuntime::open_cuda(const StepEngineRequest& request,
+                                                   TextReason* reason) noexcept
+{
+    const TextEngineOpen door = cuda_open_ != nullptr ? cuda_open_ : cuda_library_find(reason);
+    StepEngine* const engine =
+        door == nullptr ? nullptr : door(kTextEngineVersion, sizeof request, &request, reason);
+    return std::unique_ptr<StepEngine>(engine);
 }
 
 int TextRuntime::open_memory(const TextConfig& config, TextReason* reason) noexcept

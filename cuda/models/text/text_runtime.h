@@ -11,6 +11,7 @@
 #include "chat_template.h"
 #include "config.h"
 #include "cuda/kernels/cpu/worker_pool.h"
+#include "cuda_library.h"
 #include "gguf.h"
 #include "model_source.h"
 #include "step_engine.h"
@@ -39,8 +40,13 @@ public:
 
     // Open a model. kVerbInvalid a bad configuration; kVerbNotFound a file, key or tensor that is
     // not there; kVerbUnsupported a model that is not served; kVerbBackend no memory, threads or
-    // device. reason says why.
-    [[nodiscard]] int open(const char* config_json, TextReason* reason) noexcept;
+    // device. reason says why. cuda_open: null, or what opens the CUDA engine instead of the shared
+    // object that cuda_library_find would load.
+    [[nodiscard]] int open(const char* config_json, TextReason* reason,
+                           TextEngineOpen cuda_open = nullptr) noexcept;
+
+    // Why the CPU serves although a GPU was asked for; empty when it was not, or serves.
+    const char* device_note() const noexcept { return device_note_.text; }
 
     const aotx_text_runtime_v1* table() const noexcept { return &table_; }
     const aotx_text_properties& properties() const noexcept { return properties_; }
@@ -67,6 +73,8 @@ public:
 private:
     int open_model(const TextConfig& config, TextReason* reason) noexcept;
     int open_engine(const TextConfig& config, TextReason* reason) noexcept;
+    std::unique_ptr<StepEngine> open_cuda(const StepEngineRequest& request,
+                                          TextReason* reason) noexcept;
     int open_memory(const TextConfig& config, TextReason* reason) noexcept;
     int revive() noexcept;
     void fill_properties(const TextConfig& config) noexcept;
@@ -87,6 +95,8 @@ private:
     uint32_t sequence_tokens_ = 0;
     bool failed_ = false;  // the engine's device, until it is revived
     TextReason reason_;
+    TextReason device_note_;
+    TextEngineOpen cuda_open_ = nullptr;
     aotx_text_properties properties_ = {};
     aotx_text_runtime_v1 table_ = {};
 };

@@ -17,7 +17,8 @@ TEST_CASE("a full configuration is taken as written")
     TextReason reason;
     const char* const text =
         "{ \"model_path\" : \"/a b\\u00e9\\n\\\"\\ud83d\\ude00\", \"threads\":2,\"sequences\":3,"
-        "\"kv_tokens\":64,\"sequence_tokens\":32,\"step_tokens\":8,\"activations\":\"float\" } ";
+        "\"kv_tokens\":64,\"sequence_tokens\":32,\"step_tokens\":8,\"activations\":\"float\","
+        "\"device\":\"auto\" } ";
     REQUIRE(text_config_parse(text, &config, &reason) == AOTX_OK);
     CHECK(config.model_path == "/a b\xc3\xa9\n\"\xf0\x9f\x98\x80");
     CHECK(config.threads == 2);
@@ -26,6 +27,7 @@ TEST_CASE("a full configuration is taken as written")
     CHECK(config.sequence_tokens == 32);
     CHECK(config.step_tokens == 8);
     CHECK(config.activations == ActivationMode::kFloat);
+    CHECK(config.device == DeviceChoice::kAuto);
     for (size_t cut = 0; cut + 2 < std::strlen(text); cut++) {
         const std::string part(text, cut);
         CHECK(text_config_parse(part.c_str(), &config, &reason) != AOTX_OK);
@@ -43,6 +45,7 @@ TEST_CASE("what a configuration does not say has its default")
     CHECK(config.sequence_tokens == 0);
     CHECK(config.step_tokens == 256);
     CHECK(config.activations == ActivationMode::kQuantised);
+    CHECK(config.device == DeviceChoice::kCpu);
 }
 
 TEST_CASE("anything else is refused and names the key")
@@ -71,6 +74,8 @@ TEST_CASE("anything else is refused and names the key")
         {"{\"sequences\":0}", AOTX_ERR_RANGE, "sequences"},
         {"{\"kv_tokens\":31}", AOTX_ERR_RANGE, "kv_tokens"},
         {"{\"activations\":\"int8\"}", AOTX_ERR_RANGE, "activations"},
+        {"{\"device\":\"gpu\"}", AOTX_ERR_RANGE, "device"},
+        {"{\"device\":1}", AOTX_ERR_RANGE, "device"},
         {"{\"model_path\":\"m\",\"step_tokens\":31}", AOTX_ERR_RANGE, "step_tokens"},
     };
     for (const auto& row : rows) {

@@ -27,7 +27,8 @@ struct TinyShape {
     bool separate_output;
     bool bias;
     bool rope_factors;
-    float rope_scale;  // 1: none
+    float rope_scale;                                   // 1: none
+    aotx::WeightType up_type = aotx::WeightType::kF32;  // of ffn_up; kF32: as the others
 };
 
 class TinyModel {
@@ -35,8 +36,12 @@ public:
     static constexpr uint32_t kLayers = 2;
     static constexpr uint32_t kVocab = 97;
 
-    TinyModel(const TinyShape& shape, uint64_t seed) : random_(seed)
+    // spoken: with a vocabulary, so that the whole runtime opens it.
+    TinyModel(const TinyShape& shape, uint64_t seed, bool spoken = false) : random_(seed)
     {
+        if (spoken) {
+            put_vocabulary();
+        }
         const std::string prefix = std::string(shape.architecture) + ".";
         put_text("general.architecture", shape.architecture);
         put_u32(prefix + "block_count", kLayers);
@@ -85,7 +90,8 @@ private:
             put_matrix(block + "attn_v.weight", shape.second_type, key, size);
             put_matrix(block + "attn_output.weight", shape.type, size, query);
             put_matrix(block + "ffn_gate.weight", shape.type, wide, size);
-            put_matrix(block + "ffn_up.weight", shape.type, wide, size);
+            const bool own = shape.up_type != aotx::WeightType::kF32;
+            put_matrix(block + "ffn_up.weight", own ? shape.up_type : shape.type, wide, size);
             put_matrix(block + "ffn_down.weight", shape.second_type, size, wide);
             if (shape.bias) {
                 put_vector(block + "attn_q.bias", query, 0.0f);
@@ -126,6 +132,29 @@ private:
     {
         put_key(key, aotx::GgufValueType::kF32);
         append(&keys_, value);
+    }
+    void put_array(const std::string& key, aotx::GgufValueType type)
+    {
+        put_key(key, aotx::GgufValueType::kArray);
+        append(&keys_, static_cast<uint32_t>(type));
+        append(&keys_, uint64_t{kVocab});
+    }
+    // One token for what is not known, then names that no text holds.
+    void put_vocabulary()
+    {
+        put_text("tokenizer.ggml.model", "llama");
+        put_array("tokenizer.ggml.tokens", aotx::GgufValueType::kString);
+        for (uint32_t i = 0; i < kVocab; i++) {
+            append_string(&keys_, i == 0 ? "<unk>" : "token" + std::to_string(i));
+        }
+        put_array("tokenizer.ggml.token_type", aotx::GgufValueType::kI32);
+        for (uint32_t i = 0; i < kVocab; i++) {
+            append(&keys_, i == 0 ? 2 : 1);
+        }
+        put_array("tokenizer.ggml.scores", aotx::GgufValueType::kF32);
+        for (uint32_t i = 0; i < kVocab; i++) {
+            append(&keys_, 0.0f);
+        }
     }
     void put_tensor(const std::string& name, aotx::WeightType type, uint32_t rows, uint32_t columns,
                     const std::vector<uint8_t>& bytes)

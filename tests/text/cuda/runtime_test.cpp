@@ -1,0 +1,191 @@
+// Purpose:  the whole text runtime with the CUDA engine behind it: the choice of the device, the
+//           contract's refusals, a device that fails and comes back.
+// Owns:     a model file in the temporary folder, for one test each.
+// Thread:   main and the pool's.
+// Lifetime: one run.
+#include "text_runtime.h"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdio>
+#include <cstring>
+#include <string>
+
+#include "cuda_engine.h"
+#include "tests/loop_cuda/fake_cuda.h"
+#include "tests/text/numerics/tiny_model.h"
+
+using namespace aotx;
+using aotx_test::TinyModel;
+
+namespace {
+
+constexpr uint32_t kVocab = TinyModel::kVocab;
+
+// What the shared object's symbol does, over the shim.
+StepEngine* open_shim(uint32_t version, uint64_t request_bytes, const StepEngineRequest* request,
+                      TextReason* reason)
+{
+    REQUIRE(version == kTextEngineVersion);
+    REQUIRE(request_bytes == sizeof *request);
+    return CudaEngine::open(fake_cuda_api(), *request, reason).release();
+}
+
+StepEngine* open_nothing(uint32_t, uint64_t, const StepEngineRequest*, TextReason* reason)
+{
+    (void)text_refuse(reason, 0, "device", "is a GPU that is not here");
+    return nullptr;
+}
+
+struct ModelFile {
+    std::string path;
+
+    ModelFile()
+    {
+        char name[] = "/tmp/aotx_text_cuda_XXXXXX";
+        const int fd = mkstemp(name);
+        REQUIRE(fd >= 0);
+        path = name;
+        const WeightType q8 = WeightType::kQ8_0;
+        const TinyModel model(
+            {"llama", q8, WeightType::kQ4_1, 64, 96, 4, 2, 16, 16, false, false, false, 1.0f}, 5,
+            true);
+        REQUIRE(write(fd, model.data(), model.bytes()) == static_cast<ssize_t>(model.bytes()));
+        REQUIRE(close(fd) == 0);
+    }
+    ~ModelFile() { unlink(path.c_str()); }
+
+    std::string config(const std::string& settings) const
+    {
+        return "{\"model_path\":\"" + path +
+               "\",\"threads\":1,\"sequences\":3,\"kv_tokens\":128,\"step_tokens\":16," + settings +
+               "}";
+    }
+};
+
+// Feed tokens to a sequence; empty when the step is refused.
+std::vector<float> feed(const aotx_text_runtime_v1* text, uint32_t sequence,
+                        const std::vector<int32_t>& tokens)
+{
+    aotx_text_row row = {sequence, static_cast<uint32_t>(tokens.size()), tokens.data(), 1, 0,
+                         nullptr};
+    if (text->step(text->self, &row, 1) != 0) {
+        return {};
+    }
+    return {row.logits, row.logits + kVocab};
+}
+
+}  // namespace
+
+TEST_CASE("the configuration chooses the device")
+{
+    fake_cuda() = FakeCuda();
+    const ModelFile file;
+    const struct {
+        const char* device;
+        TextEngineOpen door;
+        int code;
+        const char* serves;
+        const char* note;
+    } rows[] = {
+        {"cpu", &open_shim, 0, "cpu", ""},
+        {"cuda", &open_shim, 0, "cuda", ""},
+        {"auto", &open_shim, 0, "cuda", ""},
+        {"cuda", &open_nothing, kVerbBackend, "", ""},
+        {"auto", &open_nothing, 0, "cpu", "device: is a GPU that is not here"},
+        {"tpu", &open_shim, kVerbInvalid, "", ""},
+    };
+    for (const auto& row : rows) {
+        INFO(row.device << " " << row.code);
+        TextRuntime runtime;
+        TextReason reason;
+        const std::string config = file.config(std::string("\"device\":\"") + row.device + "\"");
+        REQUIRE(runtime.open(config.c_str(), &reason, row.door) == row.code);
+        if (row.code != 0) {
+            CHECK(std::strlen(reason.text) > 0);
+            continue;
+        }
+        CHECK(std::string(runtime.engine().device()) == row.serves);
+        CHECK(std::string(runtime.device_note()) == row.note);
+        const bool cuda = std::string(row.serves) == "cuda";
+        CHECK(runtime.properties().page_tokens == (cuda ? 16 : 32));
+        CHECK(runtime.properties().pages_count == (cuda ? 8 : 4));
+    }
+    CHECK(fake_cuda().allocations == 0);
+}
+
+TEST_CASE("without the shared object the runtime says so or serves on the CPU")
+{
+    const ModelFile file;
+    TextRuntime insists;
+    TextReason reason;
+    const int code = insists.open(file.config("\"device\":\"cuda\"").c_str(), &reason);
+    if (code == 0) {
+        WARN("a GPU serves here");
+        return;
+    }
+    CHECK(code == kVerbBackend);
+    const std::string why = reason.text;
+    CHECK(!why.empty());
+    TextRuntime yields;
+    REQUIRE(yields.open(file.config("\"device\":\"auto\"").c_str(), &reason) == 0);
+    CHECK(std::string(yields.engine().device()) == "cpu");
+    CHECK(yields.device_note() == why);
+}
+
+TEST_CASE("refused calls change nothing on the GPU either")
+{
+    fake_cuda() = FakeCuda();
+    const ModelFile file;
+    TextRuntime runtime;
+    TextReason reason;
+    REQUIRE(runtime.open(file.config("\"device\":\"cuda\"").c_str(), &reason, &open_shim) == 0);
+    const aotx_text_runtime_v1* const text = runtime.table();
+    const std::vector<int32_t> prompt = {3, 1, 4, 1, 5, 9, 2, 6};
+    REQUIRE(text->sequence_open(text->self, 0, 40) == 0);
+    const std::vector<float> first = feed(text, 0, prompt);
+    const std::vector<float> second = feed(text, 0, {7});
+    REQUIRE(second.size() == kVocab);
+    REQUIRE(text->sequence_close(text->self, 0) == 0);
+    REQUIRE(text->sequence_open(text->self, 0, 40) == 0);
+    CHECK(feed(text, 0, prompt) == first);
+    const uint64_t launches = fake_cuda().launches;
+    CHECK(feed(text, 0, {static_cast<int32_t>(kVocab)}).empty());
+    CHECK(feed(text, 0, {-1}).empty());
+    CHECK(feed(text, 1, {1}).empty());
+    CHECK(feed(text, 0, std::vector<int32_t>(17, 1)).empty());
+    CHECK(text->sequence_open(text->self, 0, 40) == -1);
+    CHECK(text->sequence_open(text->self, 1, 129) == -4);
+    CHECK(text->sequence_open(text->self, 1, 81) == -5);
+    CHECK(text->sequence_close(text->self, 2) == -1);
+    CHECK(fake_cuda().launches == launches);
+    CHECK(feed(text, 0, {7}) == second);
+}
+
+TEST_CASE("a failed device answers -6 until everything is closed and it is back")
+{
+    fake_cuda() = FakeCuda();
+    const ModelFile file;
+    TextRuntime runtime;
+    TextReason reason;
+    REQUIRE(runtime.open(file.config("\"device\":\"cuda\"").c_str(), &reason, &open_shim) == 0);
+    const aotx_text_runtime_v1* const text = runtime.table();
+    REQUIRE(text->sequence_open(text->self, 0, 40) == 0);
+    REQUIRE(text->sequence_open(text->self, 1, 40) == 0);
+    const std::vector<float> want = feed(text, 0, {3, 1, 4});
+    fail_in(1);
+    const int32_t token = 5;
+    aotx_text_row row = {1, 1, &token, 1, 0, nullptr};
+    CHECK(text->step(text->self, &row, 1) == -6);
+    CHECK(row.logits == nullptr);
+    CHECK(text->step(text->self, &row, 1) == -6);
+    CHECK(text->sequence_open(text->self, 2, 8) == -6);
+    CHECK(std::strstr(runtime.last_error(), "close what is open") != nullptr);
+    REQUIRE(text->sequence_close(text->self, 0) == 0);
+    REQUIRE(text->sequence_close(text->self, 1) == 0);
+    CHECK(text->sequence_open(text->self, 2, 8) == -6);  // the fault is sticky until the reset
+    REQUIRE(fake_cuda_api()->reset_device() == 0);
+    REQUIRE(text->sequence_open(text->self, 2, 40) == 0);
+    CHECK(feed(text, 2, {3, 1, 4}) == want);
+}
