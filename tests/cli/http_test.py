@@ -94,6 +94,9 @@ class Requests(HttpCase):
         self.assertEqual(gateway.requests[2].body["messages"], [{"role": "user", "content": "ab"}])
         for text in (b"[" * 100000, b"{}", b'[{"role":"robot","content":"x"}]', b"\xff"):
             self.run_cli("submit", "--messages", "-", stdin=text, code=3)
+        for text in (b'{"model":"m","x":' + b"[" * 100000 + b"]" * 100000 + b"}", b'{"messages":' + b"[" * 3000,
+                     b'{"a":' * 5000):
+            self.run_cli("submit", "--file", "-", stdin=text, code=3)
 
     def test_a_wrong_handle_goes_nowhere(self):
         gateway = self.serve()

@@ -128,7 +128,8 @@ TEST_CASE("nesting is refused and hurts nobody")
     Gateway gateway;
     const std::string bodies[] = {
         "{\"model\":\"m\",\"x\":" + repeat("[", 100000) + repeat("]", 100000) + "}",
-        "{\"model\":\"m\",\"messages\":" + repeat("[", 3000), repeat("{\"a\":", 5000)};
+        "{\"model\":\"m\",\"messages\":" + repeat("[", 3000), repeat("{\"a\":", 5000),
+        "{\"model\":\"m\",\"messages\":" + repeat("[", 3000) + repeat("]", 3000) + "}"};
     for (const std::string& body : bodies) {
         for (const char* path : {"/v1/chat/completions", "/aotx/v1/requests", "/aotx/v1/policy",
                                  "/aotx/v1/media/import"}) {

@@ -11,6 +11,7 @@ import os
 import re
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -182,10 +183,18 @@ class Start(unittest.TestCase):
                 self.assertRegex(text, rf"\n  {re.escape(line['name'])} +{line['bytes']}\n")
             self.assertFalse(Path(service.socket_path).exists())
             self.assertFalse((service.path / "state/epoch").exists())
+            # Once it runs it has taken what was announced, to the byte.
+            service.start()
+            sample = service.json("GET", "/aotx/v1/telemetry")[1]["sample"]
+            self.assertEqual(sample["service_allocation_bytes"], str(budget["total_bytes"]))
 
     def test_what_cannot_be_served_ends_the_start_with_a_reason(self):
         with tempfile.TemporaryDirectory() as other:
+            # A head that promises 2^60 tensors and nothing behind it.
+            Path(f"{other}/model.gguf").write_bytes(struct.pack("<4sIQQ", b"GGUF", 3, 1 << 60, 0))
+            text = str(build_dir() / "lib/libaotx_text_gguf.so")
             rows = [
+                (4, "tensor_count", {}, {"library": text, "path": f"{other}/model.gguf", "options": ""}),
                 (3, "device.wrong: unknown key", {"device": {"wrong": 1}}, {}),
                 (4, "cannot open shared object", {}, {"library": f"{other}/none.so"}),
                 (4, "answered -", {}, {"options": json.dumps({"fail_open": True})}),
@@ -274,10 +283,28 @@ class Grants(unittest.TestCase):
             eventually(lambda: "revision 2 installed" in service.log_text(), "the new grants")
             eventually(lambda: service.http("GET", "/v1/models", token=bob.token)[0] == 200, "the gateway follows")
             self.assertEqual(service.http("GET", "/v1/models", token=alice.token)[0], 403)
+            self.refused_body_is_no_request(service, alice.token, bob.token)
             self.assertEqual(service.http("GET", f"/aotx/v1/requests/{old}", token=bob.token)[0], 404)
             handle = submit(service, token=bob.token)
             service.token = bob.token
             self.assertEqual(Events(service, handle).read().data, text_of(2))
+
+
+    def refused_body_is_no_request(self, service, revoked, valid):
+        """A body that is a request, sent with a token that lost its grant, then a real request."""
+        inner = b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"
+        with socket.create_connection(("127.0.0.1", service.port), timeout=PATIENCE_S) as client:
+            client.sendall(b"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                           b"Content-Type: application/json\r\nContent-Length: 44\r\n"
+                           b"Authorization: Bearer " + revoked.encode() + b"\r\n\r\n" + inner)
+            client.sendall(b"GET /v1/models HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n"
+                           b"Authorization: Bearer " + valid.encode() + b"\r\n\r\n")
+            answers = b""
+            while got := client.recv(65536):
+                answers += got
+        statuses = re.findall(rb"HTTP/1.1 (\d+) ", answers)
+        self.assertIn(statuses[0], (b"400", b"403"))
+        self.assertTrue(statuses[1:] == [b"200"] or b"Connection: close" in answers, answers)
 
 
 class Isolation(unittest.TestCase):
