@@ -87,8 +87,10 @@ if [ "$once" = yes ]; then
     exit
 fi
 if [ -t 0 ]; then
-    say "your turn (an empty line or Ctrl-D ends)"
-    "$aotxctl" chat --config "$config" --token-file "$token" --url "http://127.0.0.1:$port" --model smollm2
+    say "your turn"
+    # At the default temperature of 1 so small a model rambles.
+    "$aotxctl" chat --config "$config" --token-file "$token" --url "http://127.0.0.1:$port" \
+        --model smollm2 --temperature 0.2 --top-p 0.9
 else
     say "serving until this script is stopped; the token is in $token"
     wait "$service"
