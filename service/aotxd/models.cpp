@@ -40,10 +40,11 @@ bool is_zero(const uint8_t* bytes, size_t count) noexcept
     return true;
 }
 
-int model_load(const ModelConfig& config, Model* model, std::string* error)
+int model_load(const ModelConfig& config, const std::string& device, Model* model,
+               std::string* error)
 {
     const std::string path = library_path(config.library);
-    const std::string json = model_config_json(config);
+    const std::string json = model_config_json(config, device);
     model->role = model_role(config);
     model->loaded = std::make_unique<frt::LoadedModel>();
     const frt::LoadStatus loaded = model->loaded->open(path.c_str(), json.c_str());
@@ -91,11 +92,12 @@ std::string library_path(const std::string& library) noexcept
     return library;
 }
 
-int models_load(const Config& config, std::vector<Model>* models, std::string* error) noexcept
+int models_load(const Config& config, const std::string& device, std::vector<Model>* models,
+                std::string* error) noexcept
 {
     for (const ModelConfig& model : config.models) {
         models->emplace_back();
-        const int status = model_load(model, &models->back(), error);
+        const int status = model_load(model, device, &models->back(), error);
         if (status != AOTX_OK) {
             return status;
         }

@@ -28,9 +28,10 @@ struct Model {
 // Directory of the running program, with a slash behind it.
 [[nodiscard]] std::string program_directory() noexcept;
 
-// Open every model of the configuration. AOTX_ERR_RUNTIME: one cannot be loaded; *error names it
-// and says why; models then holds those before it.
-[[nodiscard]] int models_load(const Config& config, std::vector<Model>* models,
-                              std::string* error) noexcept;
+// Open every model of the configuration. device: what runs their steps, "cpu", "cuda" (or they are
+// refused) or "auto". AOTX_ERR_RUNTIME: one cannot be loaded; *error names it and says why; models
+// then holds those before it.
+[[nodiscard]] int models_load(const Config& config, const std::string& device,
+                              std::vector<Model>* models, std::string* error) noexcept;
 
 }  // namespace aotx

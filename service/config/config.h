@@ -116,8 +116,10 @@ struct Config {
 [[nodiscard]] uint32_t model_role(const ModelConfig& model) noexcept;
 
 // What a model's library is opened with: options as they stand when the model has them, else the
-// JSON of the GGUF text runtime's keys.
-[[nodiscard]] std::string model_config_json(const ModelConfig& model) noexcept;
+// JSON of the GGUF text runtime's keys. device: what is to run the steps, "cpu", "cuda" or "auto";
+// it is named only when it is not the CPU.
+[[nodiscard]] std::string model_config_json(const ModelConfig& model,
+                                            const std::string& device) noexcept;
 
 // The 16 bytes of a principal's ID; its text has passed config_parse.
 void principal_id(const PrincipalConfig& principal, uint8_t id[16]) noexcept;

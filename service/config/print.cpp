@@ -129,7 +129,7 @@ std::string config_print(const Config& config) noexcept
     return out;
 }
 
-std::string model_config_json(const ModelConfig& model) noexcept
+std::string model_config_json(const ModelConfig& model, const std::string& device) noexcept
 {
     if (!model.options.empty()) {
         return model.options;
@@ -140,7 +140,8 @@ std::string model_config_json(const ModelConfig& model) noexcept
            ",\"kv_tokens\":" + std::to_string(model.kv_tokens) +
            ",\"sequence_tokens\":" + std::to_string(model.sequence_tokens) +
            ",\"step_tokens\":" + std::to_string(model.step_tokens) +
-           ",\"activations\":" + quoted(model.activations) + "}";
+           ",\"activations\":" + quoted(model.activations) +
+           (device == "cpu" ? "" : ",\"device\":" + quoted(device)) + "}";
 }
 
 std::string config_document() noexcept

@@ -57,7 +57,8 @@ const ConfigKey<D> kDeviceKeys[] = {
          "Directory of what outlives the process: the counter from which each activation takes its "
          "epoch. It is made when it is missing."),
     choice("device", &D::device, "auto|cpu|cuda", false,
-           "What runs the device core. `auto` takes a usable GPU and else the CPU."),
+           "What runs the device core, and the steps of GGUF models. `auto` takes a usable GPU and "
+           "else the CPU."),
     number("mailboxes", &D::mailboxes, 2, 1024,
            "Mailboxes of the ring, the control mailbox included. Each broker connection holds one; "
            "each takes 64 KiB."),
@@ -173,7 +174,7 @@ const ConfigKey<M> kModelKeys[] = {
     number("step_tokens", &M::step_tokens, 1, 65536,
            "Tokens that one model step takes, prompts and answers together."),
     choice("activations", &M::activations, "quantised|float", false,
-           "How activations meet quantised weights: `float` is exact and slower."),
+           "How activations meet quantised weights on the CPU: `float` is exact and slower."),
 };
 
 using P = PrincipalConfig;

@@ -257,11 +257,11 @@ TEST_CASE("a model's library is opened with its options, or with the runtime's k
     ModelConfig model;
     model.path = "/m/\"x\".gguf";
     CHECK(
-        model_config_json(model) ==
+        model_config_json(model, "cpu") ==
         "{\"model_path\":\"/m/\\\"x\\\".gguf\",\"threads\":0,\"sequences\":32,\"kv_tokens\":16384,"
         "\"sequence_tokens\":0,\"step_tokens\":256,\"activations\":\"quantised\"}");
     model.options = "{\"pieces\":[]}";
-    CHECK(model_config_json(model) == "{\"pieces\":[]}");
+    CHECK(model_config_json(model, "cuda") == "{\"pieces\":[]}");
 }
 
 TEST_CASE("docs/configuration.md is what the table says")

@@ -138,7 +138,9 @@ extern "C" __attribute__((visibility("default"))) int frt_model_runtime_open_v1(
     }
     if (owner->runtime.device_note()[0] != 0) {
         report(owner->runtime.device_note());
-        report("the CPU serves");
+        report("the CPU runs the steps");
+    } else if (std::strcmp(owner->runtime.engine().device(), "cuda") == 0) {
+        report("the GPU runs the steps");
     }
     if (!owner->ports.open(&owner->runtime)) {
         delete owner;
