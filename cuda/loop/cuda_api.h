@@ -34,7 +34,8 @@ struct CudaMachine {
 struct CudaApi {
     // Never fails and leaves no error behind: what cannot be found out stays 0. [before the seal]
     void (*probe)(CudaMachine* machine);
-    int (*open_device)(void);   // choose device 0, blocking synchronisation [before the seal]
+    // Choose device 0, blocking synchronisation, and load every kernel. [before the seal]
+    int (*open_device)(void);
     int (*reset_device)(void);  // give everything back [after a fault, or at close]
     int (*allocate)(void** memory, size_t bytes);  // zeroed device memory [before the seal]
     int (*release)(void* memory);
@@ -55,6 +56,7 @@ struct CudaApi {
 };
 
 constexpr int kCudaNotReady = 600;
+constexpr int kCudaTimedOut = 702;
 constexpr int kCudaNoDevice = 100;
 constexpr int kCudaNoDriver = 35;
 constexpr int kCudaStale = 709;  // the context is destroyed
@@ -93,6 +95,11 @@ private:
     const CudaApi* api_;
     bool sealed_ = false;
 };
+
+// Have all device code loaded when the device is opened: what is loaded at its first use waits for
+// the device to be idle. Overrules CUDA_MODULE_LOADING; to be called before the first CUDA call of
+// the process. [main thread]
+void cuda_loading_choose() noexcept;
 
 // Can this machine run the backend? False with a plain sentence in reason [reason_bytes]. Looks at
 // the environment too: CUDA_LAUNCH_BLOCKING=1 would make the host wait for a loop that waits for

@@ -24,6 +24,11 @@ Item* at(uint8_t* base, uint64_t offset)
     return reinterpret_cast<Item*>(base + offset);
 }
 
+uint64_t tick_limit_ns(const CudaLoop& loop)
+{
+    return uint64_t{loop.config.tick_ms_max} * 1000000u;
+}
+
 void arguments_fill(CudaLoop* loop)
 {
     const CudaPlan& plan = loop->plan;
@@ -72,9 +77,13 @@ int tables_build(CudaLoop* loop)
     if (code == 0) {
         code = api.launch(executor, loop->stream);
     }
+    const uint64_t until_ns = clock_now_ns() + tick_limit_ns(*loop);
     while (code == 0 && (code = api.query(loop->stream)) == kCudaNotReady) {
-        code = 0;
+        code = clock_now_ns() < until_ns ? 0 : kCudaTimedOut;
         spin_pause();
+    }
+    if (code == kCudaTimedOut) {
+        return code;  // closing the executor would wait as well
     }
     if (executor != nullptr) {
         const int closed = api.program_close(executor);
@@ -107,6 +116,7 @@ void wait_done(void* wait)
 int stream_wait(CudaLoop* loop, uint32_t count)
 {
     CudaWait* const wait = &loop->wait;
+    const uint64_t limit_ns = clock_now_ns() + tick_limit_ns(*loop);
     const uint64_t until_ns = clock_now_ns() + wait->spin.now_ns;
     while (clock_now_ns() < until_ns) {
         if (wait->bell.count.load(std::memory_order_acquire) != count) {
@@ -124,6 +134,9 @@ int stream_wait(CudaLoop* loop, uint32_t count)
         if (code != 0 && code != kCudaNotReady) {
             return code;
         }
+        if (clock_now_ns() >= limit_ns) {
+            return kCudaTimedOut;
+        }
     }
     const int code = loop->calls.query(loop->stream);
     return code == kCudaNotReady ? 0 : code;  // the callback itself may still be on the stream
@@ -133,6 +146,7 @@ void telemetry_take(CudaLoop* loop)
 {
     const TickReport& report = loop->share->report;
     LoopTelemetry* const telemetry = &loop->telemetry;
+    pthread_mutex_lock(&loop->told);
     telemetry->steps = report.steps;
     telemetry->operations = report.operations;
     telemetry->requests_completed = report.counters[0];
@@ -142,6 +156,7 @@ void telemetry_take(CudaLoop* loop)
     telemetry->tokens_sampled = report.counters[4];
     telemetry->requests_queued = report.queued;
     telemetry->requests_running = report.running;
+    pthread_mutex_unlock(&loop->told);
 }
 
 // A refusal that the host writes itself, because no device is left to.
@@ -250,13 +265,19 @@ void device_fault(CudaLoop* loop, int code) noexcept
     loop->serving.store(0, std::memory_order_release);
     std::fprintf(stderr, "aotx: the GPU failed: %s (%d); epoch %llu has ended\n",
                  loop->calls.text(code), code, static_cast<unsigned long long>(loop->ring->epoch));
-    device_down(loop, true);
+    loop->abandoned = code == kCudaTimedOut ? 1u : 0u;
+    if (loop->abandoned == 0) {
+        device_down(loop, true);
+    }
     refuse_all(loop);
+    pthread_mutex_lock(&loop->told);
     loop->telemetry.requests_queued = 0;
     loop->telemetry.requests_running = 0;
-    const uint64_t epoch = loop->config.fresh_epoch == nullptr || loop->faults > kRestartsMax
-                               ? 0
-                               : loop->config.fresh_epoch(loop->config.fresh_epoch_context);
+    pthread_mutex_unlock(&loop->told);
+    const bool again_may =
+        loop->abandoned == 0 && loop->config.fresh_epoch != nullptr && loop->faults <= kRestartsMax;
+    const uint64_t epoch =
+        again_may ? loop->config.fresh_epoch(loop->config.fresh_epoch_context) : 0;
     if (epoch != 0) {
         aotx_word_store(&loop->ring->epoch, epoch);
         const int again = device_up(loop);
@@ -267,8 +288,12 @@ void device_fault(CudaLoop* loop, int code) noexcept
         }
         std::fprintf(stderr, "aotx: the GPU does not come back: %s (%d)\n", loop->calls.text(again),
                      again);
-        device_down(loop, true);
+        loop->abandoned = again == kCudaTimedOut ? 1u : 0u;
+        if (loop->abandoned == 0) {
+            device_down(loop, true);
+        }
     }
+    std::fprintf(stderr, "aotx: the GPU stays down; the service refuses until it is restarted\n");
     aotx_word_store(&loop->ring->closed, 1);
 }
 

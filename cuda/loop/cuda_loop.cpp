@@ -179,6 +179,7 @@ void loop_carve(CudaLoop* loop, const LoopConfig& config, const CudaPlan& plan, 
     loop->ring->frame_bytes = AOTX_PACKET_BYTES_MAX;
     loop->ring->epoch = config.epoch;
     pthread_mutex_init(&loop->turn, nullptr);
+    pthread_mutex_init(&loop->told, nullptr);
     engines_carve(loop);
 }
 
@@ -197,6 +198,7 @@ int open_failed(CudaLoop* loop, void* own, const CudaPlan& plan, void* region, i
 {
     if (loop != nullptr) {
         pthread_mutex_destroy(&loop->turn);
+        pthread_mutex_destroy(&loop->told);
     }
     if (own != nullptr) {
         munmap(own, plan.own_bytes);
@@ -213,6 +215,7 @@ int open_failed(CudaLoop* loop, void* own, const CudaPlan& plan, void* region, i
 int open(const LoopConfig& config, Loop** loop, const char** reason)
 {
     CudaPlan plan;
+    cuda_loading_choose();
     const int status = cuda_plan(config, &plan, reason);
     if (status != AOTX_OK) {
         return status;
@@ -234,6 +237,10 @@ int open(const LoopConfig& config, Loop** loop, const char** reason)
     const int code = device_up(made);
     if (code != 0) {
         *reason = made->calls.text(code);
+        if (code == kCudaTimedOut) {
+            close(reply_fd);
+            return AOTX_ERR_SYSTEM;  // as in loop_end: what hangs keeps its memory
+        }
         device_down(made, true);
         return open_failed(made, own, plan, region, reply_fd);
     }
@@ -277,7 +284,10 @@ void loop_end(Loop* face)
 {
     CudaLoop* const loop = cuda_of(face);
     AOTX_CORE_CHECK(loop->started != 1);
-    loop->calls.unseal();
+    if (loop->abandoned != 0) {
+        close(loop->reply_fd);
+        return;  // the device may still write to the region and ring the bell: both stay
+    }
     device_down(loop, false);
     const CudaPlan plan = loop->plan;
     void* const own = loop->own;
@@ -364,9 +374,9 @@ void broker_awake(Loop* face)
 void telemetry(const Loop* face, LoopTelemetry* out)
 {
     const CudaLoop* const loop = cuda_of(face);
-    pthread_mutex_lock(&loop->turn);
+    pthread_mutex_lock(&loop->told);
     *out = loop->telemetry;
-    pthread_mutex_unlock(&loop->turn);
+    pthread_mutex_unlock(&loop->told);
 }
 
 bool serving(const Loop* face)

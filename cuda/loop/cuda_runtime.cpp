@@ -5,7 +5,6 @@
 // Lifetime: of the shared object.
 #include <cuda_runtime_api.h>
 #include <pthread.h>
-#include <stdlib.h>
 
 #include <atomic>
 #include <cstdio>
@@ -77,13 +76,28 @@ void probe(CudaMachine* machine)
     std::snprintf(machine->name, sizeof machine->name, "%.63s", properties.name);
 }
 
+// A kernel that is asked for is loaded, whatever the loading mode of a process that somebody else
+// opened the device in before us.
+cudaError_t kernels_load()
+{
+    cudaError_t code = cudaSuccess;
+    cudaFuncAttributes attributes = {};
+    for (unsigned i = 0; code == cudaSuccess && kernel_function(i) != nullptr; i++) {
+        code = cudaFuncGetAttributes(&attributes, kernel_function(i));
+    }
+    for (unsigned i = kTickKernelFirst; code == cudaSuccess && tick_kernel_function(i) != nullptr;
+         i++) {
+        code = cudaFuncGetAttributes(&attributes, tick_kernel_function(i));
+    }
+    return code;
+}
+
 int open_device()
 {
-    // All device code is loaded now: a first use later would wait for the loop to pause.
-    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
     cudaError_t code = cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync | cudaDeviceMapHost);
     code = code != cudaSuccess ? code : cudaSetDevice(0);
-    return code != cudaSuccess ? code : cudaFree(nullptr);
+    code = code != cudaSuccess ? code : cudaFree(nullptr);
+    return code != cudaSuccess ? code : kernels_load();
 }
 
 int reset_device()
@@ -346,6 +360,7 @@ constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate
                           text,         wait,          resets};
 static_assert(kCudaNotReady == cudaErrorNotReady);
 static_assert(kCudaNoDevice == cudaErrorNoDevice);
+static_assert(kCudaTimedOut == cudaErrorLaunchTimeout);
 static_assert(kCudaNoDriver == cudaErrorInsufficientDriver);
 static_assert(kCudaStale == cudaErrorContextIsDestroyed);
 
@@ -362,6 +377,7 @@ extern "C" __attribute__((visibility("default"))) const aotx::LoopBackend* aotx_
     char* reason, uint64_t reason_bytes)
 {
     aotx::CudaMachine machine;
+    aotx::cuda_loading_choose();
     aotx::cuda_backend_api()->probe(&machine);
     return aotx::cuda_usable(machine, reason, reason_bytes) ? aotx::cuda_backend_table() : nullptr;
 }

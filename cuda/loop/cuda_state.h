@@ -78,14 +78,19 @@ struct CudaLoop {
     std::atomic<uint32_t> serving;  // 0: the device has failed and was not brought back
 
     // Under the turn.
-    alignas(64) mutable pthread_mutex_t turn;
+    alignas(64) pthread_mutex_t turn;
     CudaWait wait;
     uint32_t stepper_parked;
     uint32_t broker_rung;
     uint64_t replies_seen;  // of the reply list, when the broker was last looked after
     uint64_t launches;
     uint32_t faults;
-    int fault;  // the code of the last one
+    int fault;           // the code of the last one
+    uint32_t abandoned;  // 1: a launch never ended; nothing is asked of the device any more
+
+    // Never held while a launch is waited for, so that whoever asks for figures does not wait for
+    // the device.
+    mutable pthread_mutex_t told;
     LoopTelemetry telemetry;
 
     // The stepper's own.
@@ -119,6 +124,7 @@ void turn_give(CudaLoop* loop) noexcept;
 void device_down(CudaLoop* loop, bool reset) noexcept;
 
 // The device is lost: end the epoch, answer what is posted with 503, bring it back if it may be.
+// One that hangs (kCudaTimedOut) is left alone: every call that gives it back would hang too.
 // [turn held]
 void device_fault(CudaLoop* loop, int code) noexcept;
 

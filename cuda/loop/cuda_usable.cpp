@@ -2,6 +2,8 @@
 // Owns:     nothing.
 // Thread:   main.
 // Lifetime: before anything is taken.
+#include <stdlib.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -21,6 +23,11 @@ bool blocking_launches()
 }
 
 }  // namespace
+
+void cuda_loading_choose() noexcept
+{
+    setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+}
 
 bool cuda_usable(const CudaMachine& machine, char* reason, size_t reason_bytes) noexcept
 {

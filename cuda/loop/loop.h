@@ -35,6 +35,7 @@ struct LoopConfig {
     uint32_t upload_seconds_max = 120;   // 1..86400
     uint32_t prompts_max = 0;            // requests that have not ended; 0: as many as requests_max
     uint32_t grant_active_requests_max = 128;  // ceiling of a grant's active requests
+    uint32_t tick_ms_max = 10000;              // a GPU that answers later than this has failed
     uint32_t spin_us = 20;                     // 0..1000, busy wait before a loop thread sleeps
     uint64_t epoch = 0;                        // of this activation; not 0
     uint64_t seed = 0;                         // of the sampling generator
