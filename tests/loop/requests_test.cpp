@@ -139,6 +139,8 @@ TEST_CASE("cancellation ends a running request at the next token and a queued on
     const Reply done = device.finish(kAnn, id_of(1));
     CHECK(done.head.phase == AOTX_PHASE_CANCELLED);
     CHECK(done.head.failure_status == 409);
+    // The token that was being computed, and none after it.
+    CHECK(done.head.sampled_tokens <= running.head.sampled_tokens + 1u);
     CHECK(device.cancel(kAnn, id_of(1)).head.phase == AOTX_PHASE_CANCELLED);
     CHECK(device.cancel(kAnn, id_of(2)).head.status == 404);
 }

@@ -8,6 +8,7 @@
 #include "cuda/loop/cuda_api.h"
 #include "cuda/loop/cuda_tick_list.h"
 #include "fake_cuda.h"
+#include "fresh_cuda.h"
 #include "tests/loop/harness.h"
 
 using namespace aotx_test;
@@ -16,19 +17,6 @@ namespace {
 
 const Id kUser = id_of(1);
 const char* const kEndless = R"({"pieces":[{"hex":"61","delay_ms":2}],"repeat":true})";
-
-// The pretended GPU as it is before each test.
-struct FreshCuda {
-    FreshCuda() { fake_cuda() = FakeCuda{}; }
-    ~FreshCuda()
-    {
-        CHECK(fake_cuda().allocations == 0);
-        CHECK(fake_cuda().registered == 0);
-        CHECK(fake_cuda().streams == 0);
-        CHECK(fake_cuda().executors == 0);
-        fake_cuda() = FakeCuda{};
-    }
-};
 
 std::string unusable(const aotx::CudaMachine& machine)
 {

@@ -1,14 +1,19 @@
 // Purpose:  the shim behind fake_cuda.h.
-// Owns:     executors.
+// Owns:     executors, device memory, streams and their threads.
 // Thread:   whoever calls; the backend's turn serialises launches.
 // Lifetime: of the test program.
 #include "fake_cuda.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
+#include <map>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "cuda/kernels/cuda/attention.cuh"
 #include "cuda/kernels/cuda/kernel_list.h"
@@ -37,12 +42,29 @@ struct Executor {
     uint64_t born = 0;  // count of resets
 };
 
+// Work of an asynchronous stream runs on its thread.
 struct Stream {
+    struct Work {
+        Executor* executor;  // null: a callback
+        void (*function)(void*);
+        void* argument;
+    };
     uint64_t born;
+    std::deque<Work> queue;
+    std::thread thread;
+    uint64_t taken = 0;  // works ever queued
+    uint64_t done = 0;   // and ended
+    bool ends = false;
 };
 
-std::mutex held_lock;
-std::vector<void*> held;  // device memory that is not released; a reset takes it
+std::mutex held_lock;  // what is not given back: a reset takes the memory
+std::vector<void*> held;
+std::set<Executor*> executors;
+std::mutex streams_lock;  // of everything in streams, and of resident
+std::condition_variable streams_changed;
+std::set<Stream*> streams;
+uint64_t resident = 0;
+bool eager = false;
 
 int stale(uint64_t born)
 {
@@ -52,6 +74,11 @@ int stale(uint64_t born)
 int stream_stale(void* stream)
 {
     return stale(static_cast<Stream*>(stream)->born);
+}
+
+int fault_now()
+{
+    return std::atomic_ref<int>(state.fault).load();
 }
 
 bool run_kernel(const ProgramNode& node, const uint8_t* arguments)
@@ -124,10 +151,93 @@ bool run_children(Executor* executor, size_t first, size_t end)
     return true;
 }
 
-int setup()
+// A call that waits for the whole device. Legal on a device that has failed, or has nothing to do.
+int setup(const char* name)
 {
     std::atomic_ref<uint64_t>(state.setup_calls)++;
-    return state.fault;
+    if (fake_resident() != 0 && fault_now() == 0) {
+        std::atomic_ref<uint64_t>(state.waits)++;
+        state.waited_for = name;
+    }
+    return fault_now();
+}
+
+void resident_add(uint64_t change)
+{
+    const std::lock_guard<std::mutex> guard(streams_lock);
+    resident += change;
+    streams_changed.notify_all();
+}
+
+void run_executor(Executor* executor)
+{
+    std::atomic_ref<uint64_t> left(state.fail_in);
+    uint64_t count = left.load();
+    if (count != 0 && left.compare_exchange_strong(count, count - 1) && count == 1) {
+        std::atomic_ref<int>(state.fault).store(kFaultLaunch);
+    }
+    if (fault_now() != 0) {
+        return;
+    }
+    for (size_t i = 0; i < executor->start.size(); i++) {
+        executor->conditions[i] = executor->start[i];
+    }
+    if (!run_children(executor, 0, executor->nodes.size())) {
+        std::fprintf(stderr, "kernel: %s\n", emu::last_error());
+        std::atomic_ref<int>(state.fault).store(kFaultLaunch);
+    }
+}
+
+void stream_main(Stream* stream)
+{
+    std::unique_lock<std::mutex> guard(streams_lock);
+    for (;;) {
+        streams_changed.wait(guard, [stream] { return stream->ends || !stream->queue.empty(); });
+        if (stream->queue.empty()) {
+            return;
+        }
+        const Stream::Work work = stream->queue.front();
+        stream->queue.pop_front();
+        const bool held_now = std::atomic_ref<uint32_t>(state.held).load() != 0;
+        if (work.executor != nullptr && held_now) {
+            std::atomic_ref<uint32_t>(state.stuck).store(1);
+            streams_changed.wait(guard, [stream] { return stream->ends; });
+        }
+        guard.unlock();
+        if (work.executor != nullptr) {
+            run_executor(work.executor);
+        } else if (fault_now() == 0) {
+            work.function(work.argument);
+        }
+        guard.lock();
+        resident -= work.executor != nullptr ? 1u : 0u;
+        stream->done++;
+        streams_changed.notify_all();
+    }
+}
+
+void stream_push(Stream* stream, const Stream::Work& work)
+{
+    const std::lock_guard<std::mutex> guard(streams_lock);
+    stream->queue.push_back(work);
+    resident += work.executor != nullptr ? 1u : 0u;
+    stream->taken++;
+    streams_changed.notify_all();
+}
+
+// Let the thread run to the end of its queue and take it back.
+void stream_end(Stream* stream)
+{
+    {
+        const std::lock_guard<std::mutex> guard(streams_lock);
+        stream->ends = true;
+        streams.erase(stream);
+        streams_changed.notify_all();
+    }
+    if (stream->thread.joinable()) {
+        stream->thread.join();
+    }
+    delete stream;
 }
 
 void probe(CudaMachine* machine)
@@ -137,14 +247,16 @@ void probe(CudaMachine* machine)
 
 int open_device()
 {
-    return setup();
+    const char* const mode = std::getenv("CUDA_MODULE_LOADING");
+    eager = mode != nullptr && std::strcmp(mode, "EAGER") == 0;
+    return setup("open_device");
 }
 
 int reset_device()
 {
-    std::atomic_ref<uint64_t>(state.setup_calls)++;
+    (void)setup("reset_device");
     std::atomic_ref<uint64_t>(state.resets)++;
-    state.fault = 0;
+    std::atomic_ref<int>(state.fault).store(0);
     const std::lock_guard<std::mutex> lock(held_lock);
     for (void* const memory : held) {
         std::free(memory);
@@ -164,7 +276,7 @@ int allocate(void** memory, size_t bytes)
     state.allocations++;
     const std::lock_guard<std::mutex> lock(held_lock);
     held.push_back(*memory);
-    return setup();
+    return setup("allocate");
 }
 
 int release(void* memory)
@@ -178,18 +290,18 @@ int release(void* memory)
     held.erase(found);
     std::free(memory);
     state.allocations--;
-    return setup();
+    return setup("release");
 }
 
 int upload(void* device, const void* host, size_t bytes)
 {
     std::memcpy(device, host, bytes);
-    return setup();
+    return setup("upload");
 }
 
 int register_host(void*, size_t)
 {
-    const int code = setup();
+    const int code = setup("register_host");
     state.registered += code == 0 ? 1u : 0u;
     return code;
 }
@@ -197,21 +309,31 @@ int register_host(void*, size_t)
 int unregister_host(void*)
 {
     state.registered -= state.registered != 0 ? 1u : 0u;
-    return setup();
+    return setup("unregister_host");
 }
 
-int stream_open(void** stream)
+int stream_open(void** opened)
 {
-    *stream = new Stream{now_of(state.resets)};
+    auto* const stream = new Stream{};
+    stream->born = now_of(state.resets);
+    if (state.asynchronous) {
+        stream->thread = std::thread(stream_main, stream);
+    }
+    {
+        const std::lock_guard<std::mutex> guard(streams_lock);
+        streams.insert(stream);
+    }
+    *opened = stream;
     state.streams++;
-    return setup();
+    return setup("stream_open");
 }
 
 int stream_close(void* stream)
 {
-    delete static_cast<Stream*>(stream);
+    const int code = setup("stream_close");
+    stream_end(static_cast<Stream*>(stream));
     state.streams--;
-    return setup();
+    return code;
 }
 
 int program_open(const Program* program, void*, void** made)
@@ -223,6 +345,7 @@ int program_open(const Program* program, void*, void** made)
     }
     auto* const executor = new Executor;
     executor->born = now_of(state.resets);
+    state.lazy_loads += eager ? 0u : program->nodes_count;
     executor->conditions.resize(program->conditions_count);
     for (uint32_t i = 0; i < program->conditions_count; i++) {
         executor->start.push_back(program->condition_start[i]);
@@ -236,14 +359,20 @@ int program_open(const Program* program, void*, void** made)
     }
     *made = executor;
     state.executors++;
-    return setup();
+    const std::lock_guard<std::mutex> lock(held_lock);
+    executors.insert(executor);
+    return setup("program_open");
 }
 
-int program_close(void* executor)
+int program_close(void* made)
 {
-    delete static_cast<Executor*>(executor);
+    const int code = setup("program_close");
+    auto* const executor = static_cast<Executor*>(made);
+    const std::lock_guard<std::mutex> lock(held_lock);
+    executors.erase(executor);
+    delete executor;
     state.executors--;
-    return setup();
+    return code;
 }
 
 int launch(void* made, void* stream)
@@ -253,41 +382,49 @@ int launch(void* made, void* stream)
         return kCudaStale;
     }
     std::atomic_ref<uint64_t>(state.launches)++;
-    std::atomic_ref<uint64_t> left(state.fail_in);
-    uint64_t count = left.load();
-    if (count != 0 && left.compare_exchange_strong(count, count - 1) && count == 1) {
-        state.fault = kFaultLaunch;
+    if (fault_now() != 0) {
+        return fault_now();
     }
-    if (state.fault != 0) {
-        return state.fault;
+    if (state.asynchronous) {
+        stream_push(static_cast<Stream*>(stream), {executor, nullptr, nullptr});
+        return 0;
     }
-    for (size_t i = 0; i < executor->start.size(); i++) {
-        executor->conditions[i] = executor->start[i];
-    }
-    if (!run_children(executor, 0, executor->nodes.size())) {
-        std::fprintf(stderr, "kernel: %s\n", emu::last_error());
-        state.fault = kFaultLaunch;
-    }
+    resident_add(1);
+    run_executor(executor);
+    resident_add(~uint64_t{0});
     return 0;  // as on a device, what goes wrong in a kernel is told later
 }
 
-int callback(void*, void (*function)(void*), void* argument)
+int callback(void* stream, void (*function)(void*), void* argument)
 {
-    if (state.fault == 0) {
+    if (state.asynchronous) {
+        stream_push(static_cast<Stream*>(stream), {nullptr, function, argument});
+    } else if (fault_now() == 0) {
         function(argument);
     }
     return 0;
 }
 
-int query(void*)
+int query(void* opened)
 {
-    return state.fault;
+    if (fault_now() != 0) {
+        return fault_now();
+    }
+    const std::lock_guard<std::mutex> guard(streams_lock);
+    const auto* const stream = static_cast<Stream*>(opened);
+    return stream->done == stream->taken ? 0 : kCudaNotReady;
 }
 
-int wait(void* stream)
+int wait(void* opened)
 {
-    const int stale = stream_stale(stream);
-    return stale != 0 ? stale : state.fault;
+    const int was = stream_stale(opened);
+    if (was != 0) {
+        return was;
+    }
+    std::unique_lock<std::mutex> guard(streams_lock);
+    const auto* const stream = static_cast<Stream*>(opened);
+    streams_changed.wait(guard, [stream] { return stream->done == stream->taken; });
+    return fault_now();
 }
 
 uint64_t resets()
@@ -297,9 +434,10 @@ uint64_t resets()
 
 const char* text(int code)
 {
-    return code == 0              ? "no error"
-           : code == kOutOfMemory ? "out of memory"
-                                  : "unspecified launch failure";
+    return code == 0               ? "no error"
+           : code == kOutOfMemory  ? "out of memory"
+           : code == kCudaTimedOut ? "the launch timed out"
+                                   : "unspecified launch failure";
 }
 
 constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate,    release,
@@ -312,6 +450,46 @@ constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate
 FakeCuda& fake_cuda()
 {
     return state;
+}
+
+uint64_t fake_resident()
+{
+    const std::lock_guard<std::mutex> guard(streams_lock);
+    return resident;
+}
+
+void fake_foreign_call()
+{
+    std::unique_lock<std::mutex> guard(streams_lock);
+    std::map<const Stream*, uint64_t> before;
+    for (const Stream* const stream : streams) {
+        before[stream] = stream->taken;
+    }
+    streams_changed.wait(guard, [&before] {
+        return std::all_of(streams.begin(), streams.end(), [&before](const Stream* stream) {
+            return before.count(stream) == 0 || stream->done >= before[stream];
+        });
+    });
+}
+
+void fake_abandoned()
+{
+    std::atomic_ref<uint32_t>(state.held).store(0);
+    while (!streams.empty()) {
+        stream_end(*streams.begin());
+    }
+    for (void* const memory : held) {
+        std::free(memory);
+    }
+    for (Executor* const executor : executors) {
+        delete executor;
+    }
+    held.clear();
+    executors.clear();
+    state.allocations = 0;
+    state.registered = 0;
+    state.streams = 0;
+    state.executors = 0;
 }
 
 const CudaApi* fake_cuda_api()

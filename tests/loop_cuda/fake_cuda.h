@@ -25,6 +25,16 @@ struct FakeCuda {
     uint64_t fail_in = 0;  // the launch that counts it down to 0 fails, and all after it
     int fault = 0;         // sticky, until a reset
     bool refuse_allocation = false;
+    // Launches return at once and run one after the other on a thread of their stream, as on a GPU;
+    // to be chosen before a stream is opened.
+    bool asynchronous = false;
+    uint32_t held = 0;   // 1: launches of an asynchronous stream begin and do not end
+    uint32_t stuck = 0;  // 1: one did
+    // Calls that wait for the whole device, made while a launch was resident on a sound device: on
+    // a GPU they stand behind it. Never allowed.
+    uint64_t waits = 0;
+    const char* waited_for = "";  // the last of them
+    uint64_t lazy_loads = 0;      // kernels that were not loaded when the device was opened
     int fill = 0;  // byte of fresh device memory; 0xff makes floats that are no numbers
     bool tracing = false;
     std::vector<uint32_t> trace;  // kernels in the order in which they ran
@@ -45,3 +55,12 @@ inline void fail_in(uint64_t launches)
 }
 
 const aotx::CudaApi* fake_cuda_api();
+
+// Launches that have begun and not ended.
+uint64_t fake_resident();
+
+// What a device-wide call of somebody else in the process does: wait for what was launched before.
+void fake_foreign_call();
+
+// End what hangs and give back what a backend has left behind because of it.
+void fake_abandoned();
