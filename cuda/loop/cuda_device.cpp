@@ -203,9 +203,7 @@ int device_up(CudaLoop* loop) noexcept
     const CudaPlan& plan = loop->plan;
     CoreLimits limits = plan.common.limits;
     limits.epoch = loop->ring->epoch;
-    CudaMachine machine;
-    api.probe(&machine);
-    device_row_make(AOTX_DEVICE_KIND_CUDA, machine.name, "", &limits.device);
+    device_row_make(AOTX_DEVICE_KIND_CUDA, loop->machine.name, "", &limits.device);
     limits.device.restarts = loop->faults;
     void* memory = nullptr;
     int code = api.open_device();

@@ -233,6 +233,7 @@ int open(const LoopConfig& config, Loop** loop, const char** reason)
     CudaLoop* const made = new (own) CudaLoop(cuda_backend_api());
     made->backend = cuda_backend_table();
     made->reply_fd = reply_fd;
+    made->calls.setup().probe(&made->machine);
     loop_carve(made, config, plan, region);
     const int code = device_up(made);
     if (code != 0) {

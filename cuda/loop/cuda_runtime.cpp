@@ -53,6 +53,7 @@ bool alive(uint64_t born)
 void probe(CudaMachine* machine)
 {
     *machine = {};
+    cuda_loading_choose();  // whoever probes does so before any other call
     // The version calls alone succeed without a driver, so no error is left behind.
     if (cudaDriverGetVersion(&machine->driver_version) != cudaSuccess ||
         cudaRuntimeGetVersion(&machine->runtime_version) != cudaSuccess ||
@@ -377,7 +378,6 @@ extern "C" __attribute__((visibility("default"))) const aotx::LoopBackend* aotx_
     char* reason, uint64_t reason_bytes)
 {
     aotx::CudaMachine machine;
-    aotx::cuda_loading_choose();
     aotx::cuda_backend_api()->probe(&machine);
     return aotx::cuda_usable(machine, reason, reason_bytes) ? aotx::cuda_backend_table() : nullptr;
 }

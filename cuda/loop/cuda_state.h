@@ -52,6 +52,7 @@ struct CudaLoop {
     // Constant after open.
     LoopConfig config;
     CudaPlan plan;
+    CudaMachine machine;
     uint8_t* own;
     uint8_t* region;
     HostShare* share;

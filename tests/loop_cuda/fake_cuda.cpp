@@ -412,7 +412,7 @@ int query(void* opened)
     }
     const std::lock_guard<std::mutex> guard(streams_lock);
     const auto* const stream = static_cast<Stream*>(opened);
-    return stream->done == stream->taken ? 0 : kCudaNotReady;
+    return stream == nullptr || stream->done == stream->taken ? 0 : kCudaNotReady;
 }
 
 int wait(void* opened)
