@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "aotx/status.h"
@@ -36,9 +37,14 @@ int read_checked(const char* path, size_t bytes_max, bool is_private, std::strin
         return AOTX_ERR_STATE;
     }
 
-    std::string bytes(bytes_max + 1, '\0');
+    // Room for what the file says it holds and one byte more, which shows that it has grown.
+    const size_t stated = state.st_size > 0 ? static_cast<size_t>(state.st_size) : 0;
+    std::string bytes(std::min(stated, bytes_max) + 1, '\0');
     size_t held = 0;
-    while (held < bytes.size()) {
+    while (held <= bytes_max) {
+        if (held == bytes.size()) {
+            bytes.resize(std::min(held * 2, bytes_max + 1));
+        }
         const ssize_t got = read(file.get(), bytes.data() + held, bytes.size() - held);
         if (got < 0 && errno == EINTR) {
             continue;
