@@ -62,6 +62,11 @@ void add_run(Command& model, Context& context)
     command.option("--ticks", &arguments->own.ticks, "how often to tick").show_default();
     command.option("--out", &arguments->own.outputs,
                    "PORT=FILE; .png, .wav and .txt are written as such, else raw bytes");
+    command
+        .option("--rate", &arguments->own.rate,
+                "samples a second of .wav outputs whose port states none; without it, those of "
+                "the .wav inputs")
+        .range(1, 1000000);
 }
 
 void add_bench(Command& model, Context& context)

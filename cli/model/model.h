@@ -17,6 +17,7 @@ struct DiffArguments {
 
 struct RunArguments {
     uint32_t ticks = 1;
+    uint32_t rate = 0;                 // of WAV outputs whose port states none
     std::vector<std::string> outputs;  // PORT=FILE
 };
 

@@ -9,6 +9,7 @@
 #include "cli/failure.h"
 #include "cli/model/media.h"
 #include "cli/model/model.h"
+#include "cli/model/wav.h"
 #include "cli/terminal.h"
 #include "conformance/allocation_calls.h"
 #include "service/base/file.h"
@@ -16,23 +17,34 @@
 namespace aotx::cli {
 namespace {
 
-constexpr uint32_t kSamplesPerSecond = 16000;
-
 bool ends_with(const std::string& text, const char* end)
 {
     const size_t bytes = std::strlen(end);
     return text.size() >= bytes && text.compare(text.size() - bytes, bytes, end) == 0;
 }
 
+// A WAV file in the port's own channels and rate. rate: what to say when the port states none.
+std::string wav_form(const frt_runtime_port_desc& port, const std::string& file,
+                     const std::string& payload, uint32_t rate)
+{
+    SoundForm form = sound_form(port);
+    const std::string what = file + ": port '" + port.name + "'";
+    if (form.channels == 0) {
+        throw Failure(kExitUsage, what + " does not state its channels");
+    }
+    form.frames_per_second = form.frames_per_second != 0 ? form.frames_per_second : rate;
+    if (form.frames_per_second == 0) {
+        throw Failure(kExitUsage, what + " does not state its samples a second: give --rate");
+    }
+    return wav_write(payload, form, file);
+}
+
 // The payload in the form that the file's name asks for.
 std::string file_form(const frt_runtime_port_desc& port, const std::string& file,
-                      const std::string& payload)
+                      const std::string& payload, uint32_t rate)
 {
     if (ends_with(file, ".wav")) {
-        if (port.dtype != FRT_RT_DTYPE_F32) {
-            throw Failure(kExitUsage, file + ": only F32 outputs become WAV files");
-        }
-        return wav_write(payload, kSamplesPerSecond);
+        return wav_form(port, file, payload, rate);
     }
     if (ends_with(file, ".png")) {
         const bool fits = port.dtype == FRT_RT_DTYPE_U8 && port.rank == 3 && port.shape[0] > 0 &&
@@ -189,7 +201,8 @@ int model_run(const Context& context, const TargetArguments& arguments, const Ru
                                             "' gives no output: " + target.error());
         }
         const std::string file = output.substr(equals + 1);
-        write_file(file, file_form(target.model()->ports[port], file, payload));
+        const uint32_t rate = run.rate != 0 ? run.rate : target.input_rate();
+        write_file(file, file_form(target.model()->ports[port], file, payload, rate));
     }
     if (!run.outputs.empty()) {
         return kExitDone;

@@ -8,6 +8,7 @@
 
 #include "cli/failure.h"
 #include "cli/model/media.h"
+#include "cli/model/wav.h"
 #include "cuda/loop/runtime_status.h"
 
 namespace aotx::cli {
@@ -31,6 +32,29 @@ const char* word(const char* const (&words)[count], uint32_t value)
 std::string code_text(CodeSpace space, int code)
 {
     return std::to_string(code) + " (" + code_meaning(space, code).text + ")";
+}
+
+// One picture as the elements of a U8 [height, width, channels] port, which has no frame structs.
+std::string window_pixels(const std::string& file, const frt_runtime_port_desc& desc)
+{
+    const bool fits = desc.dtype == FRT_RT_DTYPE_U8 && desc.rank == 3 &&
+                      desc.layout != FRT_RT_LAYOUT_CHW &&
+                      (desc.shape[2] == 1 || desc.shape[2] == 3 || desc.shape[2] == 4);
+    if (!fits) {
+        throw Failure(kExitUsage, std::string("port '") + desc.name +
+                                      "' takes no PNG: " + update_word(desc.update) + " " +
+                                      modality_word(desc.modality) + " " + dtype_word(desc.dtype) +
+                                      " " + shape_text(desc) + "; give raw bytes");
+    }
+    const Picture picture =
+        png_read(read_source(file, kInputBytesMax), static_cast<uint32_t>(desc.shape[2]), file);
+    if ((desc.shape[0] >= 0 && desc.shape[0] != picture.height) ||
+        (desc.shape[1] >= 0 && desc.shape[1] != picture.width)) {
+        throw Failure(kExitInput, file + ": the picture has " + std::to_string(picture.height) +
+                                      " rows of " + std::to_string(picture.width) +
+                                      " pixels and the port takes " + shape_text(desc));
+    }
+    return picture.pixels;
 }
 
 // "a,b,c" to its parts.
@@ -162,6 +186,19 @@ std::string Target::tick_code_text(int code) const
     }
 }
 
+void Target::add_sound(const std::string& name, const std::string& file,
+                       const frt_runtime_port_desc& desc)
+{
+    const SoundForm form = sound_form(desc);
+    const std::string bytes = read_source(file, kInputBytesMax);
+    const Wav wav = wav_parse(bytes, file);
+    options_.feeds.push_back({name, wav_elements(wav, form, file)});
+    // Inputs of several rates leave no answer to what an output's is.
+    const bool agrees = !has_rate_ || input_rate_ == wav.frames_per_second;
+    input_rate_ = agrees ? wav.frames_per_second : 0;
+    has_rate_ = true;
+}
+
 void Target::add_feed(const std::string& input)
 {
     const size_t equals = input.find('=');
@@ -180,18 +217,31 @@ void Target::add_feed(const std::string& input)
         return;
     }
     if (ends_with(source, ".wav")) {
-        options_.feeds.push_back({name, wav_read(read_source(source, kInputBytesMax), source)});
+        add_sound(name, source, desc);
         return;
     }
     if (!ends_with(source, ".png")) {
         options_.feeds.push_back({name, read_source(source, kInputBytesMax)});
         return;
     }
+    add_pictures(name, source, desc);
+}
+
+void Target::add_pictures(const std::string& name, const std::string& source,
+                          const frt_runtime_port_desc& desc)
+{
+    const bool takes_frames =
+        desc.update != FRT_RT_PORT_SWAP &&
+        (desc.modality == FRT_RT_MOD_IMAGE || desc.modality == FRT_RT_MOD_DEPTH);
+    if (!takes_frames) {
+        options_.feeds.push_back({name, window_pixels(source, desc)});
+        return;
+    }
     std::string views;
     for (const std::string& file : split(source)) {
-        Picture picture = png_read(read_source(file, kInputBytesMax), file);
+        Picture picture = png_read(read_source(file, kInputBytesMax), 3, file);
         // On the heap whatever its size, so that moving the string moves no pixel.
-        pixels_.push_back(std::move(picture.rgb));
+        pixels_.push_back(std::move(picture.pixels));
         pixels_.back().reserve(64);
         const frt_image_view view = {sizeof view,
                                      FRT_RT_PIXEL_RGB8,

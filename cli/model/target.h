@@ -35,16 +35,24 @@ public:
     uint32_t port(const std::string& name) const;
     // The model's last error, for messages.
     std::string error() const;
+    // Samples a second of the WAV inputs; 0 when there are none or they differ.
+    uint32_t input_rate() const { return input_rate_; }
     // What a tick answered, with its meaning in the space of what runs this model.
     std::string tick_code_text(int code) const;
 
 private:
     void add_feed(const std::string& input);
+    void add_sound(const std::string& name, const std::string& file,
+                   const frt_runtime_port_desc& desc);
+    void add_pictures(const std::string& name, const std::string& source,
+                      const frt_runtime_port_desc& desc);
 
     flashrt::conformance::Options options_;
     flashrt::conformance::Report report_{-1};
     std::unique_ptr<flashrt::conformance::Subject> subject_;
     std::unique_ptr<flashrt::conformance::Driver> driver_;
+    uint32_t input_rate_ = 0;
+    bool has_rate_ = false;
     std::vector<std::string> pixels_;  // behind the frt_image_view arrays
 };
 
