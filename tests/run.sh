@@ -93,7 +93,7 @@ sanitized() {
     if build "$2" "$3" "-DCMAKE_C_FLAGS_RELWITHDEBINFO=$flags" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=$flags" \
         "-DAOTX_SANITIZE=$1"; then
         say "$1: tests"
-        check "$folder" -R "$(names_pattern "$targets")"
+        check "$2" -R "$(names_pattern "$3")"
     else
         failed_step=yes
     fi
