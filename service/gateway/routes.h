@@ -81,6 +81,10 @@ struct Routes {
                                    const Reply& reply) noexcept;
     static void submit_done(Server& server, Connection& connection, const Reply& reply) noexcept;
     static void admitted(Server& server, Connection& connection, const Reply& reply) noexcept;
+    static aotx_request_head& handle_head(Server& server, Connection& connection,
+                                          uint32_t operation) noexcept;
+    static bool window_ok(Server& server, Connection& connection, const Reply& reply,
+                          WorkNews* news) noexcept;
     static void request_read(Server& server, Connection& connection) noexcept;
     static void request_read_done(Server& server, Connection& connection,
                                   const Reply& reply) noexcept;

@@ -7,32 +7,13 @@
 #include <cstring>
 
 #include "aotx/handle.h"
+#include "aotx/names.h"
 #include "routes.h"
 #include "service/base/check.h"
 #include "service/base/digest.h"
 
 namespace aotx {
 namespace {
-
-std::string_view phase_name(uint32_t phase)
-{
-    switch (phase) {
-        case AOTX_PHASE_QUEUED:
-            return "queued";
-        case AOTX_PHASE_PREPARING:
-            return "preparing";
-        case AOTX_PHASE_RUNNING:
-            return "running";
-        case AOTX_PHASE_COMPLETED:
-            return "completed";
-        case AOTX_PHASE_FAILED:
-            return "failed";
-        case AOTX_PHASE_CANCELLED:
-            return "cancelled";
-        default:
-            return "unknown";
-    }
-}
 
 void request_id_write(Text* text, uint64_t epoch, const uint8_t* id)
 {
@@ -109,7 +90,7 @@ void request_fields_write(Text* text, uint64_t epoch, const uint8_t* id,
     text->append(",\"model_role\":");
     text->append_decimal(news.model_role);
     text->append(",\"state\":\"");
-    text->append(phase_name(news.phase));
+    text->append(aotx_phase_name(news.phase));
     text->append("\",\"cancel_requested\":");
     text->append_json_bool(news.cancel_requested != 0);
     text->append(",\"status\":");
@@ -289,27 +270,46 @@ void Routes::admitted(Server& server, Connection& connection, const Reply& reply
     }
 }
 
-void Routes::request_read(Server& server, Connection& connection) noexcept
+// The head of an operation on the request that the path names.
+aotx_request_head& Routes::handle_head(Server& server, Connection& connection,
+                                       uint32_t operation) noexcept
 {
     const Request& request = connection.request;
-    aotx_request_head& head = operation_head(server, connection, AOTX_OPERATION_READ);
+    aotx_request_head& head = operation_head(server, connection, operation);
     head.runtime_epoch = request.epoch;
     std::memcpy(head.id, request.id, sizeof head.id);
-    head.cursor = request.cursor;
+    return head;
+}
+
+// The news of a reply to READ. False: it was refused, or reaches past the output that it states, and
+// the connection has its answer.
+bool Routes::window_ok(Server& server, Connection& connection, const Reply& reply,
+                       WorkNews* news) noexcept
+{
+    if (!reply_ok(server, connection, reply)) {
+        return false;
+    }
+    *news = reply_news(reply);
+    if (connection.request.cursor + news->data_bytes > news->output_bytes) {
+        server.refuse(connection, refusal(Code::InvalidDeviceResponse));
+        return false;
+    }
+    return true;
+}
+
+void Routes::request_read(Server& server, Connection& connection) noexcept
+{
+    handle_head(server, connection, AOTX_OPERATION_READ).cursor = connection.request.cursor;
     operation_start<request_read_done>(server, connection);
 }
 
 void Routes::request_read_done(Server& server, Connection& connection, const Reply& reply) noexcept
 {
-    if (!reply_ok(server, connection, reply)) {
+    WorkNews news;
+    if (!window_ok(server, connection, reply, &news)) {
         return;
     }
     const Request& request = connection.request;
-    const WorkNews news = reply_news(reply);
-    if (request.cursor + news.data_bytes > news.output_bytes) {
-        server.refuse(connection, refusal(Code::InvalidDeviceResponse));
-        return;
-    }
     Text& text = server.answer_begin();
     text.append('{');
     request_fields_write(&text, request.epoch, request.id, news);
@@ -336,10 +336,7 @@ void Routes::request_cancel(Server& server, Connection& connection, std::string_
     if (!empty) {
         return;
     }
-    const Request& request = connection.request;
-    aotx_request_head& head = operation_head(server, connection, AOTX_OPERATION_CANCEL);
-    head.runtime_epoch = request.epoch;
-    std::memcpy(head.id, request.id, sizeof head.id);
+    handle_head(server, connection, AOTX_OPERATION_CANCEL);
     operation_start<request_cancel_done>(server, connection);
 }
 
@@ -364,25 +361,17 @@ void Routes::events(Server& server, Connection& connection) noexcept
         return;
     }
     connection.work->connection = &connection;
-    const Request& request = connection.request;
-    aotx_request_head& head = operation_head(server, connection, AOTX_OPERATION_READ);
-    head.runtime_epoch = request.epoch;
-    std::memcpy(head.id, request.id, sizeof head.id);
-    head.cursor = request.cursor;
+    handle_head(server, connection, AOTX_OPERATION_READ).cursor = connection.request.cursor;
     operation_start<events_done>(server, connection);
 }
 
 void Routes::events_done(Server& server, Connection& connection, const Reply& reply) noexcept
 {
-    if (!reply_ok(server, connection, reply)) {
+    WorkNews news;
+    if (!window_ok(server, connection, reply, &news)) {
         return;
     }
     const Request& request = connection.request;
-    const WorkNews news = reply_news(reply);
-    if (request.cursor + news.data_bytes > news.output_bytes) {
-        server.refuse(connection, refusal(Code::InvalidDeviceResponse));
-        return;
-    }
     Work& work = *connection.work;
     work.kind = WorkKind::Events;
     work.principal = request.principal;
