@@ -141,9 +141,17 @@ def offline_run(model, threads, prompt_tokens, tokens):
                                threads, prompt_tokens, tokens, 1))
 
 
+def stepper_ms(service):
+    """Processor time that the thread which runs the model has taken so far."""
+    for task in Path(f"/proc/{service.process.pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "aotx-stepper":
+            return int((task / "schedstat").read_text().split()[0]) / 1e6
+    raise RuntimeError("no stepper")
+
+
 def bench_token():
     """What the service adds to a streamed token: a small model of random weights, one thread, the runtime alone and
-    the whole service in turn."""
+    the whole service in turn. Time on the clock, and processor time of the thread that runs the model."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "random.gguf"
         run_text(build_dir() / "bin/bench_model", path)
@@ -152,13 +160,18 @@ def bench_token():
         with Service([small], broker={"cpus": "1"}, gateway={"cpus": "1"}) as service:
             rows = []
             for _ in range(ROUNDS * 2 + 1):
-                alone = offline_run(path, 1, 100, tokens)["token_ms"] * 1000
+                offline = offline_run(path, 1, 100, tokens)
+                alone, alone_busy = offline["token_ms"] * 1000, offline["token_processor_ms"] * 1000
+                begin = stepper_ms(service)
                 through = stream_run(service, 1, tokens, 1, "stream", 20, model="random")["token_ms_p50"] * 1000
-                rows.append((through - alone, through, alone))
+                busy = (stepper_ms(service) - begin) * 1000 / tokens
+                rows.append((through - alone, through, alone, busy - alone_busy))
         print(f"one streamed token through the service minus the runtime alone: {median([row[0] for row in rows]):.1f} us "
               f"({min(row[0] for row in rows):.1f} to {max(row[0] for row in rows):.1f}; "
               f"{median([row[1] for row in rows]):.1f} and {median([row[2] for row in rows]):.1f} us, "
-              f"{len(rows)} rounds of {tokens} tokens)")
+              f"{len(rows)} rounds of {tokens} tokens); processor time of the model's thread, prefill included: "
+              f"{median([row[3] for row in rows]):+.1f} us ({min(row[3] for row in rows):.1f} to "
+              f"{max(row[3] for row in rows):.1f})")
 
 
 def bench_stream():
