@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""Purpose:  the installed SDK: a stranger's small program finds it through CMake and through pkg-config, also after the
-          whole prefix has moved.
+"""Purpose:  the installed SDK: a stranger's small programs find it through CMake and through pkg-config, also after the
+          whole prefix has moved: headers, the builder's library with the producer that docs/producers.md prints, and
+          the conformance suite as a program and as a library.
 Owns:     a scratch folder.
 Thread:   one.
 Lifetime: one run. package_test.py BUILD_FOLDER"""
@@ -28,6 +29,30 @@ int main()
     return client.connect("/nowhere/service.sock") == AOTX_ERR_SYSTEM ? 0 : 1;
 }
 """
+# A test of one's own around the suite: it must see the heap being counted, and a broken rule by name.
+CHECK_SOURCE = """#include <flashrt/conformance/allocation_calls.h>
+#include <flashrt/conformance/conformance.h>
+#include <cstdio>
+int main(int argc, char** argv)
+{
+    using namespace flashrt::conformance;
+    Options options;
+    options.library = argv[argc - 2];
+    options.config = argv[argc - 1];
+    options.ticks = 20;
+    options.allocation_calls = allocation_calls;
+    unsigned passed = 0;
+    const std::vector<Finding> findings = run(options);
+    for (const Finding& finding : findings) {
+        passed += finding.verdict == Verdict::pass ? 1u : 0u;
+        if (finding.rule == "hot.allocations" || finding.verdict == Verdict::fail) {
+            std::printf("%s %s\\n", verdict_name(finding.verdict), finding.rule.c_str());
+        }
+    }
+    return failed(findings) || passed < 40 ? 1 : 0;
+}
+"""
+CONFIG = '{"limit": 0.1}'
 CMAKE = """cmake_minimum_required(VERSION 3.16)
 project(stranger LANGUAGES C CXX)
 find_package(aotx 0.1 REQUIRED)
@@ -36,6 +61,13 @@ target_link_libraries(stranger_c PRIVATE aotx::sdk)
 add_executable(stranger_cpp stranger.cpp)
 set_target_properties(stranger_cpp PROPERTIES CXX_STANDARD 17)
 target_link_libraries(stranger_cpp PRIVATE aotx::sdk)
+add_library(follow SHARED follow.c)
+target_compile_options(follow PRIVATE -fvisibility=hidden)
+target_link_libraries(follow PRIVATE aotx::flashrt_runtime)
+add_executable(stranger_check check.cpp)
+set_target_properties(stranger_check PROPERTIES CXX_STANDARD 17)
+target_link_libraries(stranger_check PRIVATE aotx::flashrt_conformance aotx::flashrt_heap_calls)
+add_custom_target(prove ALL COMMAND aotx::flashrt_check $<TARGET_FILE:follow> --config [[{"limit": 0.1}]] VERBATIM)
 """
 
 
@@ -46,11 +78,19 @@ def run(*command, **options):
     return done.stdout
 
 
+def prove(program, library):
+    """Our own test program finds the printed producer good, and the same with another configuration broken."""
+    assert run(program, library, CONFIG) == "pass hot.allocations\n"
+    done = subprocess.run([program, library, "{}"], capture_output=True, text=True)
+    assert done.returncode == 1 and "FAIL factory.opens" in done.stdout, done.stdout
+
+
 def through_cmake(source, prefix, folder):
     run("cmake", "-S", source, "-B", folder, f"-DCMAKE_PREFIX_PATH={prefix}", "-G", "Ninja")
     run("cmake", "--build", folder)
     for program in ("stranger_c", "stranger_cpp"):
         run(folder / program)
+    prove(folder / "stranger_check", folder / "libfollow.so")
     cache = (folder / "CMakeCache.txt").read_text()
     assert f"aotx_DIR:PATH={prefix}/" in cache, "another aotx was found"
 
@@ -65,6 +105,16 @@ def through_pkgconfig(source, prefix, folder):
     run("c++", "-std=c++17", source / "stranger.cpp", *flags, "-o", folder / "cpp")
     for program in ("c", "cpp"):
         run(folder / program)
+    environment["PKG_CONFIG_PATH"] += f":{next(prefix.glob('lib*/**/pkgconfig'))}"
+    flags = run("pkg-config", "--cflags", "--libs", "flashrt_runtime", env=environment).split()
+    rpath = next(flag[2:] for flag in flags if flag.startswith("-L"))
+    run("cc", "-std=c11", "-fPIC", "-shared", "-fvisibility=hidden", source / "follow.c", *flags, f"-Wl,-rpath,{rpath}",
+        "-o", folder / "libfollow.so")
+    flags = run("pkg-config", "--cflags", "--libs", "flashrt_conformance", env=environment).split()
+    run("c++", "-std=c++17", source / "check.cpp", *flags, "-o", folder / "check")
+    prove(folder / "check", folder / "libfollow.so")
+    told = run(prefix / "bin" / "flashrt-check", folder / "libfollow.so", "--config", CONFIG)
+    assert "0 broken, 0 warnings" in told, told
 
 
 def main():
@@ -78,6 +128,9 @@ def main():
         source.mkdir()
         (source / "stranger.c").write_text(C_SOURCE)
         (source / "stranger.cpp").write_text(CPP_SOURCE)
+        (source / "check.cpp").write_text(CHECK_SOURCE)
+        page = (Path(__file__).parents[2] / "docs" / "producers.md").read_text()
+        (source / "follow.c").write_text(page.split("```c file=follow.c\n")[1].split("```")[0])
         (source / "CMakeLists.txt").write_text(CMAKE)
         prefix = scratch / "prefix"
         run("cmake", "--install", build, "--prefix", prefix, "--component", "sdk")
