@@ -18,8 +18,8 @@ esac
 
 # Test programs in which threads meet; the rest has nothing for ThreadSanitizer to find, and building it twice more
 # costs minutes. Each name is a target and a test.
-tsan_tests="broker_test base_test notify_test sdk_mailbox sdk_broker_client flashrt_builder_test flashrt_loader_test
-flashrt_exec_test loop_requests loop_handshake loop_simulation test_gateway_service test_gateway_transport"
+tsan_tests="worker_pool_test broker_test base_test notify_test sdk_mailbox sdk_broker_client flashrt_builder_test
+flashrt_loader_test flashrt_exec_test loop_requests loop_handshake loop_simulation test_gateway_service test_gateway_transport"
 # Programs that parse, own memory or cross the ABI, for the address and undefined behaviour sanitizers. Header matrices,
 # documents and tests that start installed programs prove nothing more there, and a whole second build costs minutes.
 asan_tests="sdk_packets sdk_golden sdk_handles sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz flashrt_builder_test
