@@ -1,5 +1,5 @@
-// Purpose:  the CUDA runtime's calls behind the table of cuda_api.h, the graph made from a program,
-// and the one symbol that the shared object exports.
+// Purpose:  the CUDA runtime's calls behind the table of cuda_api.h, and the graph made from a
+// program.
 // Owns:     executors (an instantiated graph each) and streams, with the count of resets at birth.
 // Thread:   as the table tags each call. A reset waits for the calls that run and locks out others.
 // Lifetime: of the shared object.
@@ -373,11 +373,3 @@ const CudaApi* cuda_backend_api() noexcept
 }
 
 }  // namespace aotx
-
-extern "C" __attribute__((visibility("default"))) const aotx::LoopBackend* aotx_loop_backend_v1(
-    char* reason, uint64_t reason_bytes)
-{
-    aotx::CudaMachine machine;
-    aotx::cuda_backend_api()->probe(&machine);
-    return aotx::cuda_usable(machine, reason, reason_bytes) ? aotx::cuda_backend_table() : nullptr;
-}

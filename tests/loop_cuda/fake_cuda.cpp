@@ -176,6 +176,9 @@ void run_executor(Executor* executor)
     if (count != 0 && left.compare_exchange_strong(count, count - 1) && count == 1) {
         std::atomic_ref<int>(state.fault).store(kFaultLaunch);
     }
+    if (state.fail_every != 0 && now_of(state.launches) % state.fail_every == 0) {
+        std::atomic_ref<int>(state.fault).store(kFaultLaunch);
+    }
     if (fault_now() != 0) {
         return;
     }
@@ -240,8 +243,27 @@ void stream_end(Stream* stream)
     delete stream;
 }
 
+// A program that this shim is loaded into is told by its environment what to pretend.
+uint64_t environment(const char* name, uint64_t otherwise)
+{
+    const char* const value = std::getenv(name);
+    return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+void environment_take()
+{
+    CudaMachine& machine = state.machine;
+    machine.driver_version = static_cast<int>(
+        environment("AOTX_FAKE_DRIVER", static_cast<uint64_t>(machine.driver_version)));
+    machine.device_count = static_cast<int>(
+        environment("AOTX_FAKE_COUNT", static_cast<uint64_t>(machine.device_count)));
+    state.refuse_allocation = state.refuse_allocation || environment("AOTX_FAKE_REFUSE", 0) != 0;
+    state.fail_every = environment("AOTX_FAKE_FAIL_EVERY", state.fail_every);
+}
+
 void probe(CudaMachine* machine)
 {
+    environment_take();
     *machine = state.machine;
 }
 

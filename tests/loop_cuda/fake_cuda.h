@@ -22,8 +22,9 @@ struct FakeCuda {
     uint64_t launches = 0;
     uint64_t kernels = 0;
     uint64_t resets = 0;
-    uint64_t fail_in = 0;  // the launch that counts it down to 0 fails, and all after it
-    int fault = 0;         // sticky, until a reset
+    uint64_t fail_in = 0;     // the launch that counts it down to 0 fails, and all after it
+    uint64_t fail_every = 0;  // and every launch whose number is a multiple of this
+    int fault = 0;            // sticky, until a reset
     bool refuse_allocation = false;
     // Launches return at once and run one after the other on a thread of their stream, as on a GPU;
     // to be chosen before a stream is opened.

@@ -29,6 +29,11 @@ def build_dir():
     return Path(os.environ.get("AOTX_BUILD", ROOT / "build")).resolve()
 
 
+def device_kind():
+    """What runs the device core of a Service: the CPU, unless a test is run over another backend."""
+    return os.environ.get("AOTX_TEST_DEVICE", "cpu")
+
+
 def model_path():
     """The real model's file, or None when it is not on this machine."""
     for path in (os.environ.get("AOTX_MODEL"), ROOT / ".aotx" / MODEL_NAME):
@@ -83,7 +88,8 @@ class Service:
         self.wrap = list(wrap)
         self.sections = {
             "device": {"socket_path": str(self.path / "service.sock"), "grants_path": str(self.path / "grants.bin"),
-                       "state_dir": str(self.path / "state"), "device": "cpu", **(device or {})},
+                       "state_dir": str(self.path / "state"), "device": device_kind(),
+                       **(device or {})},
             "broker": broker or {},
             "gateway": {"bind": f"127.0.0.1:{self.port}", **(gateway or {})},
         }

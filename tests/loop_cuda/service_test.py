@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Purpose:  the whole service over the execution shim: which device serves and why, faults, restarts, a stop under load.
+Owns:     nothing; each Service has a scratch folder.
+Thread:   one.
+Lifetime: one run. AOTX_BUILD names the folder in which libaotx_cuda.so is the shim.
+
+AOTX_FAKE_* tell the shim what machine to pretend; see fake_cuda.cpp."""
+import os
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+from unittest import mock
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from aotx_service import Service, build_dir, scripted_model  # noqa: E402
+
+PATIENCE_S = 60
+NO_GPU = [
+    ({"CUDA_LAUNCH_BLOCKING": "1"}, "CUDA_LAUNCH_BLOCKING is set; the loop cannot run with it, unset it", 3),
+    ({"AOTX_FAKE_DRIVER": "0"}, "no CUDA driver (35)", 3),
+    ({"AOTX_FAKE_DRIVER": "12020"}, "the CUDA driver serves 12.2, this build needs 13.0 or later", 3),
+    ({"AOTX_FAKE_COUNT": "0"}, "a CUDA driver, but no GPU (100)", 3),
+    ({"AOTX_FAKE_REFUSE": "1"}, "out of memory", 4),
+]
+
+
+class Choice(unittest.TestCase):
+    def test_auto_takes_the_gpu_and_says_so(self):
+        for device in ("auto", "cuda"):
+            with Service([scripted_model()], device={"device": device}) as service:
+                self.assertEqual(service.json("GET", "/readyz", token=None)[1], {"status": "ready", "device": "cuda"})
+                said = service.json("GET", "/aotx/v1/capabilities")[1]["device"]
+                self.assertEqual(said, {"kind": "cuda", "name": "a pretended GPU", "restarts": 0, "reason": None})
+                self.assertIn(b'aotx_device_info{kind="cuda"} 1', service.http("GET", "/metrics")[2])
+
+    def test_auto_falls_back_to_the_cpu_and_says_why(self):
+        for environment, why, _ in NO_GPU:
+            with self.subTest(why), mock.patch.dict(os.environ, environment):
+                with Service([scripted_model()], device={"device": "auto"}) as service:
+                    self.assertEqual(service.json("GET", "/readyz", token=None)[1],
+                                     {"status": "ready", "device": "cpu"})
+                    said = service.json("GET", "/aotx/v1/capabilities")[1]["device"]
+                    self.assertEqual(said["kind"], "cpu")
+                    self.assertIn(why, said["reason"])
+                    self.assertIn(f"{said['reason']}; the CPU backend serves", service.log_text())
+                    self.assertIsNone(service.process.poll())
+
+    def test_cuda_insists_and_ends_with_the_reason(self):
+        for environment, why, code in NO_GPU:
+            with self.subTest(why), Service([scripted_model()], device={"device": "cuda"}, start=False) as service:
+                done = subprocess.run([str(build_dir() / "bin/aotxd"), "--config", str(service.config)],
+                                      capture_output=True, timeout=PATIENCE_S, env={**os.environ, **environment})
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(why, done.stderr.decode())
+
+    def test_every_loading_mode_starts(self):
+        for mode in ("LAZY", "EAGER"):
+            with mock.patch.dict(os.environ, {"CUDA_MODULE_LOADING": mode}):
+                with Service([scripted_model()], device={"device": "cuda"}) as service:
+                    status, answer = service.json("POST", "/v1/chat/completions", {
+                        "model": "test", "messages": [{"role": "user", "content": "hi"}]})
+                    self.assertEqual(status, 200, answer)
+
+
+class Faults(unittest.TestCase):
+    def test_a_gpu_that_keeps_failing_comes_back_three_times_and_then_stays_down(self):
+        endless = scripted_model(pieces=[{"hex": "61", "delay_ms": 1}], repeat=True)
+        with mock.patch.dict(os.environ, {"AOTX_FAKE_FAIL_EVERY": "400"}):
+            with Service([endless], device={"device": "cuda"}) as service:
+                seen = []
+                end = time.monotonic() + PATIENCE_S
+                while time.monotonic() < end:
+                    status, ready = service.json("GET", "/readyz", token=None)
+                    if status == 503 and "stays down" in service.log_text():
+                        break
+                    status, told = service.json("GET", "/aotx/v1/capabilities")
+                    if status == 200:
+                        seen.append(told["device"]["restarts"])
+                    # While grants are being installed again 403 and 410 are answers too.
+                    status, _ = service.json("POST", "/aotx/v1/requests", {
+                        "model": "test", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 50})
+                    self.assertIn(status, (202, 403, 410, 429, 503))
+                log = (service.path / "log").read_text()
+                for restart in (1, 2, 3):
+                    self.assertIn(f"the GPU is back, restart {restart} of 3", log)
+                    self.assertIn(restart, seen)
+                self.assertEqual(seen, sorted(seen))
+                self.assertEqual(log.count("the GPU failed: "), 4)
+                self.assertEqual(service.json("GET", "/readyz", token=None)[0], 503)
+                self.assertEqual(service.http("GET", "/healthz", token=None)[0], 200)
+                self.assertEqual(service.json("GET", "/aotx/v1/capabilities")[0], 503)
+                self.assertEqual(service.stop(), 0)
+
+    def test_running_answers_end_with_503(self):
+        endless = scripted_model(pieces=[{"hex": "61", "delay_ms": 5}], repeat=True)
+        with mock.patch.dict(os.environ, {"AOTX_FAKE_FAIL_EVERY": "200"}):
+            with Service([endless], device={"device": "cuda"}) as service:
+                status, answer = service.json("POST", "/v1/chat/completions", {
+                    "model": "test", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 2000})
+                self.assertEqual(status, 503, answer)
+                self.assertEqual(answer["error"]["type"], "server_error")
+
+    def test_sigterm_while_the_loop_runs(self):
+        endless = scripted_model(pieces=[{"hex": "61", "delay_ms": 1}], repeat=True)
+        with Service([endless], device={"device": "cuda"}) as service:
+            for _ in range(4):
+                status, answer = service.json("POST", "/aotx/v1/requests", {
+                    "model": "test", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4000})
+                self.assertEqual(status, 202, answer)
+            self.assertEqual(service.stop(), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
