@@ -55,6 +55,9 @@ struct Routes {
     // Keep what the device says of itself. False: the reply is no reply, or says 503, and the
     // connection has been refused.
     static bool device_take(Server& server, Connection& connection, const Reply& reply) noexcept;
+    // Read the information of a reply. False: there is none, and the connection has been refused.
+    static bool information_take(Server& server, Connection& connection, const Reply& reply,
+                                 aotx_information* information) noexcept;
     // The head of the question what serves; it names nobody.
     static void device_head(Server& server, Connection& connection) noexcept;
     static void capabilities_next(Server& server, Connection& connection,

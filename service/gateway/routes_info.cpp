@@ -45,6 +45,25 @@ aotx_model_row model_row(const Reply& reply, size_t index)
     return row;
 }
 
+// Call write(model, row) for every configured model that the device has loaded and the grant
+// permits, with a comma between two.
+template <typename Write>
+void models_write(Text* text, const Config& config, const Reply& reply,
+                  const aotx_information& information, Write write)
+{
+    bool first = true;
+    for (const ModelConfig& model : config.models) {
+        for (uint32_t i = 0; i < information.model_rows; i++) {
+            const aotx_model_row row = model_row(reply, i);
+            if (row.role == model_role(model)) {
+                text->append(first ? std::string_view() : std::string_view(","));
+                first = false;
+                write(model, row);
+            }
+        }
+    }
+}
+
 bool has_automatic_memory(const aotx_information& information, uint32_t role)
 {
     return role < 32 && (information.automatic_memory_mask & (1u << role)) != 0;
@@ -124,6 +143,17 @@ void inputs_write(Text* text, uint32_t modalities)
         }
     }
     text->append(']');
+}
+
+void listed_model_write(Text* text, const ModelConfig& model, bool automatic_memory)
+{
+    text->append("{\"id\":");
+    text->append_json_string(model.alias);
+    text->append(",\"object\":\"model\",\"created\":");
+    text->append_decimal(model.published_at);
+    text->append(",\"owned_by\":\"aotx\",\"automatic_memory\":");
+    text->append_json_bool(automatic_memory);
+    text->append('}');
 }
 
 void capability_model_write(Text* text, const ModelConfig& model, const aotx_model_row& row,
@@ -396,47 +426,39 @@ void Routes::capabilities_next(Server& server, Connection& connection, const Rep
     operation_start<capabilities_done>(server, connection);
 }
 
-void Routes::models_done(Server& server, Connection& connection, const Reply& reply) noexcept
+bool Routes::information_take(Server& server, Connection& connection, const Reply& reply,
+                              aotx_information* information) noexcept
 {
     if (!reply_ok(server, connection, reply)) {
-        return;
+        return false;
     }
-    aotx_information information;
-    if (!information_read(reply, &information)) {
+    if (!information_read(reply, information)) {
         server.refuse(connection, refusal(Code::InvalidDeviceResponse));
+        return false;
+    }
+    return true;
+}
+
+void Routes::models_done(Server& server, Connection& connection, const Reply& reply) noexcept
+{
+    aotx_information information;
+    if (!information_take(server, connection, reply, &information)) {
         return;
     }
     Text& text = server.answer_begin();
     text.append("{\"object\":\"list\",\"data\":[");
-    bool first = true;
-    for (const ModelConfig& model : server.config_.models) {
-        for (uint32_t i = 0; i < information.model_rows; i++) {
-            const aotx_model_row row = model_row(reply, i);
-            if (row.role != model_role(model)) {
-                continue;
-            }
-            text.append(first ? std::string_view("{\"id\":") : std::string_view(",{\"id\":"));
-            first = false;
-            text.append_json_string(model.alias);
-            text.append(",\"object\":\"model\",\"created\":");
-            text.append_decimal(model.published_at);
-            text.append(",\"owned_by\":\"aotx\",\"automatic_memory\":");
-            text.append_json_bool(has_automatic_memory(information, row.role));
-            text.append('}');
-        }
-    }
+    models_write(&text, server.config_, reply, information,
+                 [&](const ModelConfig& model, const aotx_model_row& row) {
+                     listed_model_write(&text, model, has_automatic_memory(information, row.role));
+                 });
     text.append("]}");
     server.answer_end(connection, AOTX_STATUS_OK);
 }
 
 void Routes::capabilities_done(Server& server, Connection& connection, const Reply& reply) noexcept
 {
-    if (!reply_ok(server, connection, reply)) {
-        return;
-    }
     aotx_information information;
-    if (!information_read(reply, &information)) {
-        server.refuse(connection, refusal(Code::InvalidDeviceResponse));
+    if (!information_take(server, connection, reply, &information)) {
         return;
     }
     Text& text = server.answer_begin();
@@ -446,17 +468,10 @@ void Routes::capabilities_done(Server& server, Connection& connection, const Rep
     text.append(",\"mode\":\"inference\"");
     device_write(&text, server.device_);
     text.append(",\"models\":[");
-    bool first = true;
-    for (const ModelConfig& model : server.config_.models) {
-        for (uint32_t i = 0; i < information.model_rows; i++) {
-            const aotx_model_row row = model_row(reply, i);
-            if (row.role == model_role(model)) {
-                text.append(first ? std::string_view() : std::string_view(","));
-                first = false;
-                capability_model_write(&text, model, row, information);
-            }
-        }
-    }
+    models_write(&text, server.config_, reply, information,
+                 [&](const ModelConfig& model, const aotx_model_row& row) {
+                     capability_model_write(&text, model, row, information);
+                 });
     text.append("],\"limits\":{");
     device_limits_write(&text, information);
     gateway_limits_write(&text, server.config_.gateway);
@@ -467,12 +482,8 @@ void Routes::capabilities_done(Server& server, Connection& connection, const Rep
 
 void Routes::telemetry_done(Server& server, Connection& connection, const Reply& reply) noexcept
 {
-    if (!reply_ok(server, connection, reply)) {
-        return;
-    }
     aotx_information information;
-    if (!information_read(reply, &information)) {
-        server.refuse(connection, refusal(Code::InvalidDeviceResponse));
+    if (!information_take(server, connection, reply, &information)) {
         return;
     }
     Text& text = server.answer_begin();
