@@ -19,6 +19,7 @@
 #include "aotx/watch.h"
 #include "cuda/core/answer.h"
 #include "cuda/core/schedule.h"
+#include "packets.h"
 
 // A fixture is used by tests and by fuzz targets, so a broken property throws and says where.
 #define CORE_REQUIRE(condition)                                                    \
@@ -31,21 +32,12 @@
 
 namespace core_test {
 
-using Bytes = std::vector<uint8_t>;
-
-struct Id {
-    uint8_t bytes[16] = {};
-    bool operator<(const Id& other) const { return std::memcmp(bytes, other.bytes, 16) < 0; }
-    bool operator==(const Id& other) const { return std::memcmp(bytes, other.bytes, 16) == 0; }
-};
-
-inline Id id_of(uint64_t number)
-{
-    Id id;
-    std::memcpy(id.bytes, &number, sizeof number);
-    id.bytes[15] = 1;
-    return id;
-}
+using packet_test::Bytes;
+using packet_test::grants_packet;
+using packet_test::head_of;
+using packet_test::Id;
+using packet_test::id_of;
+using packet_test::packet_of;
 
 constexpr uint64_t kEpoch = 7;
 
@@ -95,22 +87,6 @@ struct Reply {
     std::string text() const { return std::string(payload.begin(), payload.end()); }
 };
 
-inline aotx_request_head head_of(uint32_t operation, const Id& principal, uint64_t revision)
-{
-    aotx_request_head head;
-    aotx_request_head_begin(&head, operation, principal.bytes, revision);
-    return head;
-}
-
-inline Bytes packet_of(aotx_request_head head, const Bytes& payload)
-{
-    head.payload_bytes = static_cast<uint32_t>(payload.size());
-    const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(&head);
-    Bytes packet(bytes, bytes + sizeof head);
-    packet.insert(packet.end(), payload.begin(), payload.end());
-    return packet;
-}
-
 inline Bytes submission_of(const std::string& text, uint32_t role = AOTX_MESSAGE_ROLE_USER)
 {
     Bytes payload(20 + text.size());
@@ -122,26 +98,7 @@ inline Bytes submission_of(const std::string& text, uint32_t role = AOTX_MESSAGE
 
 inline aotx_grant_row grant_of(const Id& principal, uint64_t revision)
 {
-    aotx_grant_row row = {};
-    std::memcpy(row.principal, principal.bytes, 16);
-    row.revision = revision;
-    row.actions = AOTX_ACTION_MASK_ALL;
-    row.model_mask = AOTX_MODEL_MASK_LANGUAGE;
-    row.output_tokens_max = 1000;
-    row.active_requests_max = 64;
-    return row;
-}
-
-inline Bytes grants_of(uint64_t revision, const std::vector<aotx_grant_row>& rows)
-{
-    aotx_request_head head;
-    aotx_request_head_begin(&head, AOTX_OPERATION_GRANTS, nullptr, revision);
-    head.count = static_cast<uint32_t>(rows.size());
-    Bytes payload(rows.size() * sizeof(aotx_grant_row));
-    if (!rows.empty()) {
-        std::memcpy(payload.data(), rows.data(), payload.size());
-    }
-    return packet_of(head, payload);
+    return packet_test::grant_of(principal, revision, 1000);
 }
 
 class Device {
@@ -206,7 +163,7 @@ public:
         for (const Id& principal : principals) {
             rows.push_back(grant_of(principal, new_revision));
         }
-        CORE_REQUIRE(call(grants_of(new_revision, rows), 0).head.status == 200);
+        CORE_REQUIRE(call(grants_packet(new_revision, rows), 0).head.status == 200);
         revision = new_revision;
     }
     aotx_request_head submit_head(const Id& principal, const Id& id, uint32_t tokens = 10,

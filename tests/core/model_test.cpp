@@ -324,7 +324,7 @@ private:
             rows[id_of(number)] = row;
             list.push_back(row);
         }
-        REQUIRE(device_.call(grants_of(revision, list), 0).head.status == 200);
+        REQUIRE(device_.call(grants_packet(revision, list), 0).head.status == 200);
         device_.revision = revision;
         ref_.replace(revision, rows);
     }

@@ -228,7 +228,7 @@ TEST_CASE("submissions: actions, masks, media digests")
     std::vector<aotx_grant_row> rows = {grant_of(kAnn, 1), grant_of(kBob, 1)};
     rows[0].actions = AOTX_ACTION_TELEMETRY;
     rows[1].model_mask = 1u << AOTX_MODEL_ROLE_LANGUAGE_Q4;
-    REQUIRE(device.call(grants_of(1, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(1, rows), 0).head.status == 200);
     device.revision = 1;
     CHECK(device.submit(kAnn, id_of(1)).head.status == 403);
     CHECK(device.submit(kBob, id_of(1)).head.status == 404);
@@ -247,7 +247,7 @@ TEST_CASE("429: the grant's active requests, prompt storage, the request table")
     Device device(limits);
     std::vector<aotx_grant_row> rows = {grant_of(kAnn, 1), grant_of(kBob, 1)};
     rows[0].active_requests_max = 2;
-    REQUIRE(device.call(grants_of(1, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(1, rows), 0).head.status == 200);
     device.revision = 1;
     CHECK(device.submit(kAnn, id_of(1)).head.status == 202);
     CHECK(device.submit(kAnn, id_of(2)).head.status == 202);
@@ -336,26 +336,26 @@ TEST_CASE("grants: every refusal keeps the old table whole")
         INFO(fault.name);
         std::vector<aotx_grant_row> rows = {grant_of(kBob, 6), grant_of(kNobody, 6)};
         fault.make(&rows);
-        CHECK(device.call(grants_of(6, rows), 0).head.status == 400);
+        CHECK(device.call(grants_packet(6, rows), 0).head.status == 400);
         CHECK(device.call(probe).head.status == 200);
     }
     const std::vector<aotx_grant_row> good = {grant_of(kBob, 6)};
-    CHECK(device.call(grants_of(6, good), 1).head.status == 403);
+    CHECK(device.call(grants_packet(6, good), 1).head.status == 403);
     std::vector<aotx_grant_row> stale = {grant_of(kBob, 5)};
-    CHECK(device.call(grants_of(5, stale), 0).head.status == 400);
-    Bytes miscounted = grants_of(6, good);
+    CHECK(device.call(grants_packet(5, stale), 0).head.status == 400);
+    Bytes miscounted = grants_packet(6, good);
     miscounted[offsetof(aotx_request_head, count)] = 2;
     CHECK(device.call(miscounted, 0).head.status == 400);
     std::vector<aotx_grant_row> many;
     for (uint64_t i = 0; i < 9; i++) {
         many.push_back(grant_of(id_of(100 + i), 6));
     }
-    CHECK(device.call(grants_of(6, many), 0).head.status == 400);
+    CHECK(device.call(grants_packet(6, many), 0).head.status == 400);
     CHECK(device.call(probe).head.status == 200);
     many.pop_back();
-    CHECK(device.call(grants_of(6, many), 0).head.status == 200);
+    CHECK(device.call(grants_packet(6, many), 0).head.status == 200);
     CHECK(device.call(probe).head.status == 403);
-    CHECK(device.call(grants_of(7, {}), 0).head.status == 200);
+    CHECK(device.call(grants_packet(7, {}), 0).head.status == 200);
     device.audit();
 }
 
@@ -394,7 +394,7 @@ TEST_CASE("information and telemetry say what the grant sees")
     rows[0].model_mask = 1u << AOTX_MODEL_ROLE_LANGUAGE_Q4;
     rows[0].pages_max = 3;
     rows[1].actions = AOTX_ACTION_INFER;
-    REQUIRE(device.call(grants_of(1, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(1, rows), 0).head.status == 200);
     const Reply reply = device.call(packet_of(head_of(AOTX_OPERATION_INFORMATION, kAnn, 1), {}));
     REQUIRE(reply.payload.size() == 192 + 40);
     aotx_information information;
@@ -438,7 +438,7 @@ TEST_CASE("media, shared and policy operations are refused in the contract's ord
     Device device;
     std::vector<aotx_grant_row> rows = {grant_of(kAnn, 1), grant_of(kBob, 1)};
     rows[1].actions = AOTX_ACTION_INFER;
-    REQUIRE(device.call(grants_of(1, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(1, rows), 0).head.status == 200);
     device.revision = 1;
     aotx_media_head media = {};
     media.schema = 1;

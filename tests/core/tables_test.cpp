@@ -42,7 +42,7 @@ Costs costs_of(uint32_t requests_max)
         rows.push_back(grant_of(id_of(1000 + i), 1));
         rows.back().active_requests_max = 65536;
     }
-    REQUIRE(device.call(grants_of(1, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(1, rows), 0).head.status == 200);
     device.revision = 1;
     Costs costs;
     const uint32_t fill = requests_max + requests_max / 2u;
@@ -81,7 +81,7 @@ Costs costs_of(uint32_t requests_max)
     for (aotx_grant_row& row : rows) {
         row.revision = 2;
     }
-    REQUIRE(device.call(grants_of(2, rows), 0).head.status == 200);
+    REQUIRE(device.call(grants_packet(2, rows), 0).head.status == 200);
     costs.note("grants", before);
     before = aotx::core_meter_steps;
     aotx::core_sweep(&device.core, device.now_ns);

@@ -25,43 +25,21 @@
 #endif
 #include "flashrt/builder.hpp"
 #include "flashrt/loader.hpp"
+#include "packets.h"
 
 namespace aotx_test {
 
-using Bytes = std::vector<uint8_t>;
-
-struct Id {
-    uint8_t bytes[16] = {};
-};
-
-inline Id id_of(uint64_t number)
-{
-    Id id;
-    std::memcpy(id.bytes, &number, sizeof number);
-    id.bytes[15] = 1;
-    return id;
-}
+using packet_test::Bytes;
+using packet_test::grants_packet;
+using packet_test::head_of;
+using packet_test::Id;
+using packet_test::id_of;
+using packet_test::packet_of;
 
 struct Message {
     uint32_t role;
     std::string text;
 };
-
-inline Bytes packet_of(aotx_request_head head, const Bytes& payload)
-{
-    head.payload_bytes = static_cast<uint32_t>(payload.size());
-    const uint8_t* const bytes = reinterpret_cast<const uint8_t*>(&head);
-    Bytes packet(bytes, bytes + sizeof head);
-    packet.insert(packet.end(), payload.begin(), payload.end());
-    return packet;
-}
-
-inline aotx_request_head head_of(uint32_t operation, const Id& principal, uint64_t revision)
-{
-    aotx_request_head head;
-    aotx_request_head_begin(&head, operation, principal.bytes, revision);
-    return head;
-}
 
 inline Bytes submission_of(const std::vector<Message>& messages)
 {
@@ -81,26 +59,7 @@ inline Bytes submission_of(const std::vector<Message>& messages)
 
 inline aotx_grant_row grant_of(const Id& principal, uint64_t revision)
 {
-    aotx_grant_row row = {};
-    std::memcpy(row.principal, principal.bytes, 16);
-    row.revision = revision;
-    row.actions = AOTX_ACTION_INFER | AOTX_ACTION_TELEMETRY;
-    row.model_mask = AOTX_MODEL_MASK_LANGUAGE;
-    row.output_tokens_max = 100000;
-    row.active_requests_max = 64;
-    return row;
-}
-
-inline Bytes grants_packet(uint64_t revision, const std::vector<aotx_grant_row>& rows)
-{
-    aotx_request_head head;
-    aotx_request_head_begin(&head, AOTX_OPERATION_GRANTS, nullptr, revision);
-    head.count = static_cast<uint32_t>(rows.size());
-    Bytes payload(rows.size() * sizeof(aotx_grant_row));
-    if (!rows.empty()) {
-        std::memcpy(payload.data(), rows.data(), payload.size());
-    }
-    return packet_of(head, payload);
+    return packet_test::grant_of(principal, revision, 100000);
 }
 
 struct Reply {
