@@ -370,7 +370,8 @@ int run(Service* service) noexcept
     if (!backend_pick(service, &error)) {
         return fail(kExitConfig, error);
     }
-    // Where the core runs, models run too; with `auto` one that the GPU cannot take stays on the CPU.
+    // Where the core runs, models run too; with `auto` one that the GPU cannot take stays on the
+    // CPU.
     const std::string models_device =
         service->backend == nullptr ? "cpu" : service->config.device.device;
     if (models_load(service->config, models_device, &service->models, &error) != AOTX_OK) {

@@ -281,8 +281,8 @@ aotx_request_head& Routes::handle_head(Server& server, Connection& connection,
     return head;
 }
 
-// The news of a reply to READ. False: it was refused, or reaches past the output that it states, and
-// the connection has its answer.
+// The news of a reply to READ. False: it was refused, or reaches past the output that it states,
+// and the connection has its answer.
 bool Routes::window_ok(Server& server, Connection& connection, const Reply& reply,
                        WorkNews* news) noexcept
 {
