@@ -46,6 +46,9 @@ bool probe_batched(const aotx_text_runtime_v1& table, TextEngine* engine, CoreMo
     }
     engine->batched = &table;
     engine->vocab = properties.vocab_size;
+    engine->samples =
+        table.struct_size >= AOTX_TEXT_RUNTIME_V1_SAMPLE_SIZE && table.step_sample != nullptr ? 1u
+                                                                                              : 0u;
     model->modalities = properties.modalities;
     model->slots_count =
         properties.sequences_max < kCoreSlotsMax ? properties.sequences_max : kCoreSlotsMax;
@@ -245,6 +248,23 @@ bool plain_step(TextEngine* engine, EngineStep* step)
 
 // ---- batched level ----
 
+double batched_uniform(const EngineStep& step, uint32_t row)
+{
+    const CoreSlot& slot = step.slots[step.rows[row].slot];
+    return core_uniform(step.seed, slot.id, slot.sampled_tokens);
+}
+
+// The bytes of the token that was chosen for a row.
+void batched_token(const TextEngine& engine, int32_t chosen, CoreToken* token)
+{
+    token->token = chosen;
+    const int code = engine.batched->token_bytes(engine.batched->self, chosen, &token->bytes,
+                                                 &token->bytes_count, &token->flags);
+    if (code != FRT_VERB_OK) {
+        token->unreadable = 1;
+    }
+}
+
 void batched_sample(const TextEngine& engine, const EngineStep& step, uint32_t row)
 {
     const CoreSlot& slot = step.slots[step.rows[row].slot];
@@ -254,14 +274,32 @@ void batched_sample(const TextEngine& engine, const EngineStep& step, uint32_t r
         token->unreadable = 1;
         return;
     }
-    const double uniform = core_uniform(step.seed, slot.id, slot.sampled_tokens);
-    token->token = core_sample(step.scratch[row].logits, engine.vocab, slot.temperature, slot.top_p,
-                               uniform, step.sample);
-    const int code = engine.batched->token_bytes(engine.batched->self, token->token, &token->bytes,
-                                                 &token->bytes_count, &token->flags);
-    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
-        token->unreadable = 1;
+    const int32_t chosen = core_sample(step.scratch[row].logits, engine.vocab, slot.temperature,
+                                       slot.top_p, batched_uniform(step, row), step.sample);
+    batched_token(engine, chosen, token);
+}
+
+// A step of a runtime that chooses tokens where its logits are.
+bool batched_step_sample(TextEngine* engine, EngineStep* step)
+{
+    for (uint32_t i = 0; i < step->rows_count; i++) {
+        const CoreSlot& slot = step->slots[step->rows[i].slot];
+        engine->draws[i] = {slot.temperature, slot.top_p, 0.0, 0, 0};
+        if (step->rows[i].samples != 0) {
+            engine->draws[i].uniform = batched_uniform(*step, i);
+        }
     }
+    if (engine->batched->step_sample(engine->batched->self, step->scratch, step->rows_count,
+                                     engine->draws) != FRT_VERB_OK) {
+        return false;
+    }
+    for (uint32_t i = 0; i < step->rows_count; i++) {
+        if (step->rows[i].samples != 0) {
+            step->tokens[i] = {nullptr, 0, 0, 0, 0, 0};
+            batched_token(*engine, engine->draws[i].token, &step->tokens[i]);
+        }
+    }
+    return true;
 }
 
 bool batched_step(TextEngine* engine, EngineStep* step)
@@ -271,8 +309,11 @@ bool batched_step(TextEngine* engine, EngineStep* step)
         step->scratch[i] = {
             row.slot - step->first_slot, row.tokens_count, row.tokens, row.samples, 0, nullptr};
     }
-    const int code = engine->batched->step(engine->batched->self, step->scratch, step->rows_count);
-    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
+    if (engine->samples != 0) {
+        return batched_step_sample(engine, step);
+    }
+    if (engine->batched->step(engine->batched->self, step->scratch, step->rows_count) !=
+        FRT_VERB_OK) {
         return false;
     }
     for (uint32_t i = 0; i < step->rows_count; i++) {

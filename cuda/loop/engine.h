@@ -32,6 +32,8 @@ struct TextEngine {
     const frt_model_runtime_v1* runtime;
     const aotx_text_runtime_v1* batched;  // null at the plain level
     uint32_t vocab;
+    uint32_t samples;                     // 1: the runtime chooses the tokens itself
+    aotx_text_draw draws[kCoreSlotsMax];  // of the step that runs, where it does
     PlainEngine plain;
 };
 

@@ -4,6 +4,7 @@
 // Thread:   main.
 // Lifetime: one run.
 #include "cuda/kernels/cuda/attention.cuh"
+#include "cuda/kernels/cuda/sample.cuh"
 #include "cuda/kernels/cuda/token.cuh"
 
 #include <algorithm>
@@ -259,34 +260,90 @@ TEST_CASE("an embedding is the token's row")
     }
 }
 
+namespace {
+
+// One launch of the choice over rows of logits.
+std::vector<int32_t> choose(const std::vector<float>& logits, uint32_t vocab, uint32_t stride,
+                            const std::vector<aotx::StepChoice>& choices)
+{
+    const uint32_t rows = static_cast<uint32_t>(choices.size());
+    const uint32_t counts[2] = {rows, rows};
+    aotx::StepOrder order = {};
+    order.number = 9;
+    uint32_t ticket = 0;
+    uint64_t done = 0;
+    std::vector<uint64_t> scratch((rows + 1) * aotx::kSampleScratchBytes / 8, ~0ull);
+    std::vector<int32_t> tokens(rows + 1, -1);
+    const aotx::SampleArgs args = {&order,         choices.data(), logits.data(), counts, &ticket,
+                                   scratch.data(), tokens.data(),  &done,         vocab,  stride};
+    emu::LaunchShape shape;
+    shape.grid = dim3(rows + 1);  // one block more than there are rows
+    shape.block = dim3(aotx::kSampleThreads);
+    REQUIRE(emu::run<aotx::sample>(shape, args));
+    REQUIRE(done == 9);
+    REQUIRE(ticket == 0);
+    REQUIRE(tokens[rows] == -1);
+    tokens.resize(rows);
+    return tokens;
+}
+
+}  // namespace
+
 TEST_CASE("the choice of a token is the core's, greedy and drawn")
 {
     std::mt19937 random(37);
-    const uint32_t vocab = 1031;
-    const uint32_t rows = 7;
-    std::vector<float> logits = random_floats(size_t{rows} * vocab, 3.0f, &random);
+    const uint32_t vocab = 1531;
+    const uint32_t stride = 1532;
+    std::vector<aotx::StepChoice> choices = {{0, 1, 0}, {0, 1, 0}, {0, 1, 0}, {1.0f, 0.5f, 0.5}};
+    for (const float temperature : {0.2f, 1.0f, 1e-39f}) {
+        for (const float top_p : {1e-6f, 0.3f, 0.9f, 0.999f, 1.0f}) {
+            for (const double uniform : {1e-6, 0.37, 0.91, 0.9999999999}) {
+                choices.push_back({temperature, top_p, uniform});
+            }
+        }
+    }
+    const uint32_t rows = static_cast<uint32_t>(choices.size());
+    std::vector<float> logits = random_floats(size_t{rows} * stride, 3.0f, &random);
     logits[100] = logits[700] = 50.0f;  // equal bests: the lower token
-    std::fill_n(&logits[vocab], vocab, NAN);
-    logits[vocab + 3] = -5.0f;
-    std::fill_n(&logits[2 * vocab], vocab, NAN);
-    const std::vector<float> temperature = {0, 0, 0, 0, 0.8f, 1.5f, 1.0f};
-    const std::vector<float> top_p = {1, 1, 1, 1, 0.9f, 1.0f, 0.3f};
-    const std::vector<double> uniform = {0, 0, 0, 0, 0.37, 0.91, 0.05};
-    std::vector<aotx::SampleScratch> scratch(rows);
-    std::vector<int32_t> tokens(rows, -1);
-    const aotx::SampleArgs args = {logits.data(), &rows,          temperature.data(),
-                                   top_p.data(),  uniform.data(), scratch.data(),
-                                   tokens.data(), vocab,          vocab};
-    emu::LaunchShape shape;
-    shape.grid = dim3(rows);
-    shape.block = dim3(aotx::kSampleThreads);
-    REQUIRE(emu::run<aotx::sample>(shape, args));
+    std::fill_n(&logits[stride], vocab, NAN);
+    logits[stride + 3] = -5.0f;
+    std::fill_n(&logits[2 * stride], vocab, NAN);
+    std::fill_n(&logits[3 * stride], vocab, 1.25f);  // a crowd of equals
+    logits[5 * stride + 7] = NAN;
+    logits[6 * stride + 8] = -INFINITY;
+    const std::vector<int32_t> tokens = choose(logits, vocab, stride, choices);
     REQUIRE(tokens[0] == 100);
     REQUIRE(tokens[1] == 3);
     REQUIRE(tokens[2] == 0);
     aotx::SampleScratch own;
     for (uint32_t n = 0; n < rows; n++) {
-        REQUIRE(tokens[n] == aotx::core_sample(&logits[n * vocab], vocab, temperature[n], top_p[n],
-                                               uniform[n], &own));
+        INFO("row " << n << " temperature " << choices[n].temperature << " top_p "
+                    << choices[n].top_p << " uniform " << choices[n].uniform);
+        REQUIRE(tokens[n] == aotx::core_sample(&logits[size_t{n} * stride], vocab,
+                                               choices[n].temperature, choices[n].top_p,
+                                               choices[n].uniform, &own));
+    }
+}
+
+TEST_CASE("drawn tokens come as often as their shares say")
+{
+    // Four tokens of shares 8 : 4 : 2 : 1 at temperature 2, among tokens that are out of reach.
+    const uint32_t vocab = 40;
+    const uint32_t draws = 120;
+    std::vector<aotx::StepChoice> choices;
+    std::vector<float> logits;
+    for (uint32_t n = 0; n < draws; n++) {
+        choices.push_back({2.0f, 1.0f, (n + 0.5) / draws});
+        std::vector<float> row(vocab, -200.0f);
+        for (uint32_t i = 0; i < 4; i++) {
+            row[31 - i * 10] = 10.0f + 2.0f * std::log(static_cast<float>(8u >> i));
+        }
+        logits.insert(logits.end(), row.begin(), row.end());
+    }
+    const std::vector<int32_t> tokens = choose(logits, vocab, vocab, choices);
+    for (uint32_t i = 0; i < 4; i++) {
+        const auto count =
+            std::count(tokens.begin(), tokens.end(), static_cast<int32_t>(31 - i * 10));
+        REQUIRE(count == static_cast<long>(draws * (8u >> i) / 15));
     }
 }

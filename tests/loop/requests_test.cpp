@@ -16,8 +16,10 @@ const char* const kEndless = R"({"pieces":[{"hex":"61","delay_ms":2}],"repeat":t
 
 TEST_CASE("a request is admitted, runs and can be read in windows")
 {
-    for (const char* level : {"batched", "plain"}) {
-        Device device({}, {std::string(R"({"level":")") + level + R"("})"});
+    for (const char* options :
+         {R"({"level":"batched"})", R"({"level":"plain"})", R"({"samples":true})"}) {
+        INFO(options);
+        Device device({}, {options});
         device.grant(1, {kAnn});
         const Reply admitted = device.submit(kAnn, id_of(1), "hello");
         CHECK(admitted.head.status == 202);

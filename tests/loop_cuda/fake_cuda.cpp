@@ -18,6 +18,7 @@
 #include "cuda/kernels/cuda/attention.cuh"
 #include "cuda/kernels/cuda/kernel_list.h"
 #include "cuda/kernels/cuda/matmul.cuh"
+#include "cuda/kernels/cuda/sample.cuh"
 #include "cuda/kernels/cuda/step.cuh"
 #include "cuda/kernels/cuda/token.cuh"
 #include "cuda/loop/cuda_backend.h"

@@ -5,6 +5,7 @@
 #include "attention.cuh"
 #include "kernel_list.h"
 #include "matmul.cuh"
+#include "sample.cuh"
 #include "step.cuh"
 #include "token.cuh"
 

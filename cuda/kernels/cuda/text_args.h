@@ -126,16 +126,26 @@ struct AttentionArgs {
     uint32_t layer;
 };
 
+// How the token of one row of logits is chosen, in mapped host memory.
+struct StepChoice {
+    float temperature;  // 0: the likeliest
+    float top_p;
+    double uniform;  // the draw, in [0, 1)
+};
+
 struct SampleArgs {
-    const float* logits;  // f32 [rows][stride]
-    const uint32_t* count;
-    const float* temperature;  // f32 [rows]
-    const float* top_p;
-    const double* uniform;  // the draw of each row, in [0, 1)
-    void* scratch;          // SampleScratch [rows]
-    int32_t* tokens;        // out
+    const StepOrder* order;     // host
+    const StepChoice* choices;  // host, [wanted]
+    const float* logits;        // f32 [wanted][stride]
+    const uint32_t* counts;
+    uint32_t* ticket;     // zero between launches
+    void* scratch;        // SampleScratch [blocks]
+    int32_t* tokens;      // host, out
+    uint64_t* host_done;  // the order's number, when every token is there
     uint32_t vocab;
     uint32_t stride;
 };
+
+constexpr uint32_t kSampleScratchBytes = 29184;  // of one row
 
 }  // namespace aotx

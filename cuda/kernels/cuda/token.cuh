@@ -1,17 +1,15 @@
-// Purpose:  the two ends of a step: a token's embedding, and the choice of the next token.
+// Purpose:  the beginning of a step: a token's embedding, out of a packed matrix.
 // Owns:     nothing.
 // Thread:   device code.
 // Lifetime: one launch.
 #pragma once
 
-#include "cuda/core/sample.h"
 #include "port.h"
 #include "text_args.h"
 
 namespace aotx {
 
 constexpr uint32_t kEmbedThreads = 128;
-constexpr uint32_t kSampleThreads = 256;
 
 __device__ __forceinline__ uint32_t plane_bits(const uint8_t* plane, uint32_t word, uint32_t shift,
                                                uint32_t mask)
@@ -113,81 +111,6 @@ __global__ void __launch_bounds__(kEmbedThreads) embed(CU_GRID_CONSTANT const Em
     for (uint32_t k = threadIdx.x; k < args.table.columns; k += kEmbedThreads) {
         args.output[uint64_t{n} * args.table.columns + k] =
             weight_at(args.table, token, k) * args.scale;
-    }
-}
-
-// A candidate is a logit and its token: the larger logit first, the lower token among equals, and a
-// logit that is not a number behind all others.
-struct Candidate {
-    float logit;
-    int32_t token;
-};
-
-__device__ __forceinline__ bool candidate_before(const Candidate& left, const Candidate& right)
-{
-    const bool left_good = left.logit == left.logit;
-    const bool right_good = right.logit == right.logit;
-    if (left_good != right_good) {
-        return left_good;
-    }
-    if (left_good && left.logit != right.logit) {
-        return left.logit > right.logit;
-    }
-    return left.token < right.token;
-}
-
-__device__ __forceinline__ Candidate candidate_other(const Candidate& mine, int step)
-{
-    Candidate other;
-    other.logit = __shfl_xor_sync(0xffffffffu, mine.logit, step);
-    other.token = __shfl_xor_sync(0xffffffffu, mine.token, step);
-    return other;
-}
-
-// The best of the block, in every thread.
-__device__ __forceinline__ Candidate candidate_best(Candidate best)
-{
-    CU_SHARED(Candidate, firsts, kSampleThreads / 32u);
-    CU_UNROLL
-    for (int step = 16; step > 0; step /= 2) {
-        const Candidate other = candidate_other(best, step);
-        best = candidate_before(other, best) ? other : best;
-    }
-    if (threadIdx.x % 32u == 0) {
-        firsts[threadIdx.x / 32u] = best;
-    }
-    __syncthreads();
-    best = firsts[0];
-    for (uint32_t warp = 1; warp < kSampleThreads / 32u; warp++) {
-        best = candidate_before(firsts[warp], best) ? firsts[warp] : best;
-    }
-    return best;
-}
-
-// Choose the next token of every row, by the core's own rules: the whole block finds the best; a
-// draw with a temperature is the core's function, run by one thread, so that its sums have the
-// order that the CPU's have.
-__global__ void __launch_bounds__(kSampleThreads) sample(CU_GRID_CONSTANT const SampleArgs args)
-{
-    const uint32_t n = blockIdx.x;
-    if (n >= *args.count) {
-        return;
-    }
-    const float* const logits = args.logits + uint64_t{n} * args.stride;
-    Candidate best = {NAN, INT32_MAX};
-    for (uint32_t i = threadIdx.x; i < args.vocab; i += kSampleThreads) {
-        const Candidate mine = {logits[i], static_cast<int32_t>(i)};
-        best = candidate_before(mine, best) ? mine : best;
-    }
-    best = candidate_best(best);
-    if (threadIdx.x != 0) {
-        return;
-    }
-    args.tokens[n] = best.token;
-    if (args.temperature[n] > 0.0f) {
-        args.tokens[n] =
-            core_sample(logits, args.vocab, args.temperature[n], args.top_p[n], args.uniform[n],
-                        static_cast<SampleScratch*>(args.scratch) + n);
     }
 }
 

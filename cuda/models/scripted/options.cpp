@@ -331,6 +331,7 @@ bool read_field(Reader* reader, const std::string& key, ScriptOptions* options,
     bool* const flag = key == "echo"          ? &options->echo
                        : key == "fail_render" ? &options->fail_render
                        : key == "fail_open"   ? &options->fail_open
+                       : key == "samples"     ? &options->samples
                                               : nullptr;
     return flag != nullptr ? reader->boolean(flag) : reader->fail("an unknown option");
 }

@@ -7,8 +7,8 @@
 // one of hex, base64, text and an optional delay_ms; delays_ms, a list of numbers beside pieces;
 // repeat, how often the pieces are emitted (a number, or true for without end); never_end true is
 // the same as repeat true; echo true answers with the decimal IDs of the tokens that were fed;
-// fail_step N fails the Nth step; fail_render, fail_open true; prefill_us_per_token;
-// step_us; sequences; sequence_tokens; step_tokens; step_rows; page_tokens; kv_tokens;
+// fail_step N fails the Nth step; fail_render, fail_open true; samples true: the runtime chooses
+// tokens itself (the likeliest) and hands no logits out; prefill_us_per_token; step_us; sequences; sequence_tokens; step_tokens; step_rows; page_tokens; kv_tokens;
 // prompt_bytes. An unknown or repeated key is refused.
 #pragma once
 
@@ -33,6 +33,7 @@ struct ScriptOptions {
     uint64_t fail_step = 0;  // 0: none
     bool fail_render = false;
     bool fail_open = false;
+    bool samples = false;
     uint32_t prefill_us_per_token = 0;
     uint32_t step_us = 0;
     uint32_t sequences = 32;

@@ -80,6 +80,28 @@ int batched_step(void* self, aotx_text_row* rows, uint32_t rows_count)
     return runtime_of(self)->script.step(rows, rows_count);
 }
 
+int32_t likeliest(const float* logits, uint32_t vocab)
+{
+    int32_t best = 0;
+    for (uint32_t i = 1; i < vocab; i++) {
+        best = logits[i] > logits[best] ? static_cast<int32_t>(i) : best;
+    }
+    return best;
+}
+
+int batched_step_sample(void* self, aotx_text_row* rows, uint32_t rows_count, aotx_text_draw* draws)
+{
+    Script* const script = &runtime_of(self)->script;
+    const int code = script->step(rows, rows_count);
+    for (uint32_t i = 0; code == 0 && i < rows_count; i++) {
+        if (rows[i].logits != nullptr) {
+            draws[i].token = likeliest(rows[i].logits, script->vocab());
+            rows[i].logits = nullptr;
+        }
+    }
+    return code;
+}
+
 int no_set_input(void* self, uint32_t, const void*, uint64_t, int)
 {
     return runtime_of(self)->script.fail(-3, "the batched level has no ports");
@@ -213,12 +235,7 @@ int plain_decode(Runtime* runtime)
     if (!runtime->prefilled || runtime->logits == nullptr) {
         return script->fail(-1, "decode: nothing was prefilled");
     }
-    int32_t best = 0;
-    for (uint32_t i = 1; i < script->vocab(); i++) {
-        if (runtime->logits[i] > runtime->logits[best]) {
-            best = static_cast<int32_t>(i);
-        }
-    }
+    const int32_t best = likeliest(runtime->logits, script->vocab());
     const uint8_t* bytes = nullptr;
     uint32_t bytes_count = 0;
     uint32_t flags = 0;
@@ -299,8 +316,9 @@ int add_plain(frt_runtime_builder builder, Runtime* runtime)
 
 int add_batched(frt_runtime_builder builder, Runtime* runtime)
 {
+    const bool samples = runtime->script.options().samples;
     runtime->table = {AOTX_TEXT_RUNTIME_ABI_VERSION,
-                      AOTX_TEXT_RUNTIME_V1_SIZE,
+                      samples ? AOTX_TEXT_RUNTIME_V1_SAMPLE_SIZE : AOTX_TEXT_RUNTIME_V1_SIZE,
                       runtime,
                       &runtime->script.properties(),
                       batched_render,
@@ -308,7 +326,8 @@ int add_batched(frt_runtime_builder builder, Runtime* runtime)
                       batched_token_bytes,
                       batched_sequence_open,
                       batched_sequence_close,
-                      batched_step};
+                      batched_step,
+                      batched_step_sample};
     return frt_runtime_builder_add_extension(builder, AOTX_TEXT_RUNTIME_EXTENSION_ID,
                                              AOTX_TEXT_RUNTIME_ABI_VERSION, &runtime->table);
 }

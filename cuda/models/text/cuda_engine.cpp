@@ -106,6 +106,7 @@ void CudaEngine::lay_out() noexcept
     layout_.partial = device.take(tokens * shape_.heads * kAttentionSplits,
                                   (shape_.head_size + 2) * sizeof(float));
     layout_.tickets = device.take(tokens * shape_.kv_heads + 1, sizeof(uint32_t));
+    layout_.scratch = device.take(sequences, kSampleScratchBytes);
     layout_.device_bytes = device.bytes;
     Places host;
     (void)host.take(1, sizeof(StepOrder));
@@ -113,7 +114,9 @@ void CudaEngine::lay_out() noexcept
     layout_.host_map = host.take(sequences, sizeof(uint32_t));
     layout_.host_changes = host.take(sequences, sizeof(StepChange));
     layout_.host_pages = host.take(sequences * sequence_pages_, sizeof(int32_t));
+    layout_.host_choices = host.take(sequences, sizeof(StepChoice));
     layout_.host_done = host.take(1, sizeof(uint64_t));
+    layout_.host_tokens = host.take(sequences, sizeof(int32_t));
     layout_.host_logits = host.take(sequences * logits_stride_, sizeof(float));
     layout_.host_bytes = host.bytes;
 }
@@ -184,8 +187,10 @@ void CudaEngine::down() noexcept
             (void)api.program_close(executor);
         }
     }
-    if (give_ != nullptr) {
-        (void)api.program_close(give_);
+    for (void* const last : {give_, sample_}) {
+        if (last != nullptr) {
+            (void)api.program_close(last);
+        }
     }
     if (stream_ != nullptr) {
         (void)api.stream_close(stream_);
@@ -199,6 +204,7 @@ void CudaEngine::down() noexcept
     }
     bodies_.clear();
     give_ = nullptr;
+    sample_ = nullptr;
     stream_ = nullptr;
     device_ = nullptr;
     mapped_ = false;
@@ -212,7 +218,9 @@ int CudaEngine::programs_open() noexcept
     buffers.host_map = on_host<uint32_t>(layout_.host_map);
     buffers.host_changes = on_host<StepChange>(layout_.host_changes);
     buffers.host_pages = on_host<int32_t>(layout_.host_pages);
+    buffers.host_choices = on_host<StepChoice>(layout_.host_choices);
     buffers.host_done = on_host<uint64_t>(layout_.host_done);
+    buffers.host_tokens = on_host<int32_t>(layout_.host_tokens);
     buffers.host_logits = on_host<float>(layout_.host_logits);
     buffers.weights = device_;
     buffers.rows = on_device<TextRow>(layout_.rows);
@@ -226,12 +234,14 @@ int CudaEngine::programs_open() noexcept
     buffers.logits = on_device<float>(layout_.logits);
     buffers.partial = on_device<float>(layout_.partial);
     buffers.tickets = on_device<uint32_t>(layout_.tickets);
+    buffers.scratch = on_device<uint8_t>(layout_.scratch);
     buffers.kv = {on_device<uint16_t>(layout_.kv), buffers.page_table, sequence_pages_,
                   pages_.pages_shape().pages,      shape_.kv_heads,    shape_.head_size};
     buffers.sequence_tokens = request_.sequence_tokens;
     buffers.step_tokens = request_.step_tokens;
     buffers.logits_rows = request_.sequences;
     buffers.logits_stride = logits_stride_;
+    buffers.vocab = shape_.vocab;
 
     const CudaApi& api = calls_.setup();
     const uint32_t tickets = request_.step_tokens * shape_.kv_heads + 1;
@@ -243,11 +253,12 @@ int CudaEngine::programs_open() noexcept
         bodies_.back().rows = step_width(request_.step_tokens, i);
         code = programs.open_body(bodies_.back().rows, &bodies_.back().executors);
     }
-    return code != 0 ? code : programs.open_give(&give_);
+    code = code != 0 ? code : programs.open_give(&give_);
+    return code != 0 ? code : programs.open_sample(&sample_);
 }
 
-// Write what this step is to do where the device reads it.
-void CudaEngine::order(const StepToken* tokens, uint32_t count) noexcept
+// Write what this step is to do where the device reads it. Returns the wanted rows.
+uint32_t CudaEngine::order(const StepToken* tokens, uint32_t count) noexcept
 {
     TextRow* const rows = on_host<TextRow>(layout_.host_rows);
     uint32_t* const map = on_host<uint32_t>(layout_.host_map);
@@ -273,6 +284,7 @@ void CudaEngine::order(const StepToken* tokens, uint32_t count) noexcept
         }
     }
     *on_host<StepOrder>(0) = order;
+    return order.wanted;
 }
 
 // Wait for the step's word: spin a little, then sleep until the stream is done.
@@ -289,7 +301,7 @@ int CudaEngine::wait() noexcept
     return calls_.wait(stream_);
 }
 
-int CudaEngine::run(uint32_t count) noexcept
+int CudaEngine::launch(uint32_t count, void* last) noexcept
 {
     uint32_t at = 0;
     while (bodies_[at].rows < count) {
@@ -301,8 +313,20 @@ int CudaEngine::run(uint32_t count) noexcept
             return code;
         }
     }
-    const int code = calls_.launch(give_, stream_);
+    const int code = calls_.launch(last, stream_);
     return code != 0 ? code : wait();
+}
+
+bool CudaEngine::run(uint32_t count, void* last) noexcept
+{
+    const int code = launch(count, last);
+    if (code != 0) {
+        std::fprintf(stderr, "aotx: a step of the text runtime failed on the GPU: %s (%d)\n",
+                     calls_.text(code), code);
+        return false;
+    }
+    AOTX_TEXT_CHECK(aotx_word_load(on_host<uint64_t>(layout_.host_done)) == number_);
+    return true;
 }
 
 bool CudaEngine::step(const StepToken* tokens, uint32_t count) noexcept
@@ -312,14 +336,27 @@ bool CudaEngine::step(const StepToken* tokens, uint32_t count) noexcept
     if (stream_ == nullptr) {
         return false;
     }
-    order(tokens, count);
-    const int code = run(count);
-    if (code != 0) {
-        std::fprintf(stderr, "aotx: a step of the text runtime failed on the GPU: %s (%d)\n",
-                     calls_.text(code), code);
+    (void)order(tokens, count);
+    return run(count, give_);
+}
+
+bool CudaEngine::step_sample(const StepToken* tokens, uint32_t count, const StepDraw* draws,
+                             int32_t* chosen) noexcept
+{
+    AOTX_TEXT_CHECK(count >= 1);
+    AOTX_TEXT_CHECK(count <= request_.step_tokens);
+    if (stream_ == nullptr) {
         return false;
     }
-    AOTX_TEXT_CHECK(aotx_word_load(on_host<uint64_t>(layout_.host_done)) == number_);
+    const uint32_t wanted = order(tokens, count);
+    StepChoice* const choices = on_host<StepChoice>(layout_.host_choices);
+    for (uint32_t i = 0; i < wanted; i++) {
+        choices[i] = {draws[i].temperature, draws[i].top_p, draws[i].uniform};
+    }
+    if (!run(count, sample_)) {
+        return false;
+    }
+    std::memcpy(chosen, on_host<int32_t>(layout_.host_tokens), wanted * sizeof(int32_t));
     return true;
 }
 

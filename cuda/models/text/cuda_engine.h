@@ -21,9 +21,10 @@ namespace aotx {
 struct CudaEngineLayout {
     // device
     uint64_t kv, rows, map, counts, page_table, residual, query, attended, gate, logits, partial,
-        tickets, device_bytes;
+        tickets, scratch, device_bytes;
     // mapped host memory
-    uint64_t host_rows, host_map, host_changes, host_pages, host_done, host_logits, host_bytes;
+    uint64_t host_rows, host_map, host_changes, host_pages, host_choices, host_done, host_tokens,
+        host_logits, host_bytes;
 };
 
 class CudaEngine final : public StepEngine {
@@ -43,6 +44,9 @@ public:
     bool wide_keys() const noexcept override { return false; }
     bool step(const StepToken* tokens, uint32_t count) noexcept override;
     const float* logits(uint32_t row) const noexcept override;
+    bool samples() const noexcept override { return true; }
+    bool step_sample(const StepToken* tokens, uint32_t count, const StepDraw* draws,
+                     int32_t* chosen) noexcept override;
     bool revive(TextReason* reason) noexcept override;
 
 private:
@@ -51,16 +55,15 @@ private:
         uint32_t rows = 0;
         std::vector<void*> executors;
     };
-    struct Builder;
-
     bool take(const StepEngineRequest& request, TextReason* reason) noexcept;
     bool check(TextReason* reason) noexcept;
     void lay_out() noexcept;
     bool up(TextReason* reason) noexcept;
     void down() noexcept;
     int programs_open() noexcept;
-    void order(const StepToken* tokens, uint32_t count) noexcept;
-    int run(uint32_t count) noexcept;
+    uint32_t order(const StepToken* tokens, uint32_t count) noexcept;
+    bool run(uint32_t count, void* last) noexcept;
+    int launch(uint32_t count, void* last) noexcept;
     int wait() noexcept;
 
     template <typename Item>
@@ -88,8 +91,9 @@ private:
     uint8_t* device_ = nullptr;
     void* stream_ = nullptr;
     std::vector<Body> bodies_;  // in order of rows
-    void* give_ = nullptr;
-    uint64_t resets_ = 0;  // when the device was brought up
+    void* give_ = nullptr;      // hands logits out
+    void* sample_ = nullptr;    // or chooses tokens
+    uint64_t resets_ = 0;       // when the device was brought up
     bool mapped_ = false;
     uint64_t number_ = 0;  // of the last step
 };

@@ -16,8 +16,8 @@ namespace aotx {
 
 namespace {
 
-constexpr uint32_t kBlockThreads = 128;  // of every kernel of a step
-constexpr uint32_t kNarrowRows = 8;      // of a narrow product's block
+constexpr uint32_t kSampleBlockThreads = 256;  // of the choice; every other kernel has 128
+constexpr uint32_t kNarrowRows = 8;            // of a narrow product's block
 constexpr uint32_t kWideRows = 32;
 constexpr uint32_t kTakeBlocks = 4;
 constexpr uint32_t kGiveBlocks = 128;
@@ -72,8 +72,8 @@ StepPrograms::StepPrograms(const CudaApi& api, void* stream, const ModelShape& s
 }
 
 template <typename Args>
-void StepPrograms::add(uint32_t kernel, uint32_t x, uint32_t y, uint32_t z,
-                       const Args& args) noexcept
+void StepPrograms::add(uint32_t kernel, uint32_t x, uint32_t y, uint32_t z, const Args& args,
+                       uint32_t block) noexcept
 {
     ProgramNode node = {};
     node.kind = kProgramKernel;
@@ -81,7 +81,7 @@ void StepPrograms::add(uint32_t kernel, uint32_t x, uint32_t y, uint32_t z,
     node.grid[0] = x;
     node.grid[1] = y;
     node.grid[2] = z;
-    node.block = kBlockThreads;
+    node.block = block;
     node.arguments_bytes = sizeof args;
     nodes_.push_back(node);
     arguments_.emplace_back();
@@ -114,6 +114,11 @@ int StepPrograms::flush(std::vector<void*>* executors) noexcept
     nodes_.clear();
     arguments_.clear();
     return 0;
+}
+
+uint32_t* StepPrograms::last_ticket() const noexcept
+{
+    return &buffers_.tickets[uint64_t{buffers_.step_tokens} * shape_.kv_heads];
 }
 
 const float* StepPrograms::vector_at(uint64_t offset) const noexcept
@@ -265,11 +270,33 @@ int StepPrograms::open_give(void** executor) noexcept
     args.order = buffers_.order;
     args.logits = buffers_.logits;
     args.counts = buffers_.counts;
-    args.ticket = &buffers_.tickets[uint64_t{buffers_.step_tokens} * shape_.kv_heads];
+    args.ticket = last_ticket();
     args.host_logits = buffers_.host_logits;
     args.host_done = buffers_.host_done;
     args.stride = buffers_.logits_stride;
     add(kKernel_step_give, kGiveBlocks, 1, 1, args);
+    return flush_one(executor);
+}
+
+int StepPrograms::open_sample(void** executor) noexcept
+{
+    SampleArgs args = {};
+    args.order = buffers_.order;
+    args.choices = buffers_.host_choices;
+    args.logits = buffers_.logits;
+    args.counts = buffers_.counts;
+    args.ticket = last_ticket();
+    args.scratch = buffers_.scratch;
+    args.tokens = buffers_.host_tokens;
+    args.host_done = buffers_.host_done;
+    args.vocab = buffers_.vocab;
+    args.stride = buffers_.logits_stride;
+    add(kKernel_sample, buffers_.logits_rows, 1, 1, args, kSampleBlockThreads);
+    return flush_one(executor);
+}
+
+int StepPrograms::flush_one(void** executor) noexcept
+{
     std::vector<void*> made;
     const int code = flush(&made);
     if (code == 0) {

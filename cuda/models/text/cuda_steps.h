@@ -21,7 +21,9 @@ struct StepBuffers {
     uint32_t* host_map;
     StepChange* host_changes;
     int32_t* host_pages;
+    StepChoice* host_choices;
     uint64_t* host_done;
+    int32_t* host_tokens;
     float* host_logits;
     // device memory; weights is what offsets in CudaWeights count from
     uint8_t* weights;
@@ -35,12 +37,14 @@ struct StepBuffers {
     float* gate;
     float* logits;
     float* partial;
-    uint32_t* tickets;  // [step_tokens * kv_heads + 1], the last one is step_give's
+    uint32_t* tickets;  // [step_tokens * kv_heads + 1], the last one is the last kernel's
+    uint8_t* scratch;   // [logits_rows][kSampleScratchBytes]
     KvView kv;
     uint32_t sequence_tokens;
     uint32_t step_tokens;
     uint32_t logits_rows;
     uint32_t logits_stride;
+    uint32_t vocab;
 };
 
 // Widths: 8, then 32 and doubled, the last one step_tokens.
@@ -56,25 +60,29 @@ public:
     // kernels and no more, so a deep model takes several. A CUDA code.
     [[nodiscard]] int open_body(uint32_t rows, std::vector<void*>* executors) noexcept;
 
-    // From the logits to the host. A CUDA code.
+    // From the logits to the host, or to chosen tokens. A CUDA code.
     [[nodiscard]] int open_give(void** executor) noexcept;
+    [[nodiscard]] int open_sample(void** executor) noexcept;
 
 private:
     // Arguments of any kernel, kept until the executor has copied them.
     union Arguments {
         StepTakeArgs take;
         StepGiveArgs give;
+        SampleArgs sample;
         EmbedArgs embed;
         MatmulArgs matmul;
         AttentionArgs attention;
     };
 
     template <typename Args>
-    void add(uint32_t kernel, uint32_t x, uint32_t y, uint32_t z, const Args& args) noexcept;
+    void add(uint32_t kernel, uint32_t x, uint32_t y, uint32_t z, const Args& args,
+             uint32_t block = 128) noexcept;
     void add_product(const DeviceMatrix& matrix, const MatmulArgs& args, uint32_t rows) noexcept;
     MatmulArgs product(const DeviceMatrix& matrix, const float* input, uint32_t input_stride,
                        float* output, uint32_t output_stride) const noexcept;
     const float* vector_at(uint64_t offset) const noexcept;
+    uint32_t* last_ticket() const noexcept;
     void add_take() noexcept;
     void add_embed(uint32_t rows) noexcept;
     void add_layer(uint32_t index, uint32_t rows) noexcept;
@@ -83,6 +91,7 @@ private:
     void add_feed_forward(uint32_t index, uint32_t rows) noexcept;
     void add_output(uint32_t rows) noexcept;
     int flush(std::vector<void*>* executors) noexcept;
+    int flush_one(void** executor) noexcept;
 
     const CudaApi& api_;
     void* stream_;

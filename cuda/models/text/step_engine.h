@@ -27,6 +27,13 @@ struct StepToken {
 };
 constexpr uint32_t kNoLogits = ~0u;
 
+// How the token of one wanted row is chosen; see aotx_text_draw.
+struct StepDraw {
+    float temperature;
+    float top_p;
+    double uniform;
+};
+
 // Work shared out over the threads of the runtime. [open and revive]
 struct StepWorkers {
     void* self;
@@ -61,6 +68,21 @@ public:
 
     // f32 [vocab] of the last step, valid until the next. [hot]
     virtual const float* logits(uint32_t row) const noexcept = 0;
+
+    // Whether step_sample may be called.
+    virtual bool samples() const noexcept { return false; }
+
+    // As step, but choose a token for every wanted row instead of handing logits out. draws and
+    // chosen: [wanted rows]. [hot]
+    [[nodiscard]] virtual bool step_sample(const StepToken* tokens, uint32_t count,
+                                           const StepDraw* draws, int32_t* chosen) noexcept
+    {
+        (void)tokens;
+        (void)count;
+        (void)draws;
+        (void)chosen;
+        return false;
+    }
 
     // Bring a failed device back, with no sequence open. False: it stays failed, *reason says why.
     [[nodiscard]] virtual bool revive(TextReason* reason) noexcept = 0;

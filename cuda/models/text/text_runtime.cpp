@@ -59,6 +59,11 @@ int verb_step(void* self, aotx_text_row* rows, uint32_t rows_count)
     return runtime_of(self)->step(rows, rows_count);
 }
 
+int verb_step_sample(void* self, aotx_text_row* rows, uint32_t rows_count, aotx_text_draw* draws)
+{
+    return runtime_of(self)->step_sample(rows, rows_count, draws);
+}
+
 // Cores that this process may use.
 uint32_t cores_count()
 {
@@ -146,7 +151,8 @@ int TextRuntime::open(const char* config_json, TextReason* reason,
               &verb_token_bytes,
               &verb_sequence_open,
               &verb_sequence_close,
-              &verb_step};
+              &verb_step,
+              engine_->samples() ? &verb_step_sample : nullptr};
     return kVerbOk;
 }
 
@@ -232,7 +238,9 @@ int TextRuntime::open_memory(const TextConfig& config, TextReason* reason) noexc
     step_tokens_max_ = config.step_tokens;
     step_tokens_.reset(new (std::nothrow) StepToken[config.step_tokens]);
     in_step_.reset(new (std::nothrow) uint8_t[config.sequences]());
-    if (step_tokens_ == nullptr || in_step_ == nullptr ||
+    draws_.reset(new (std::nothrow) StepDraw[config.sequences]());
+    chosen_.reset(new (std::nothrow) int32_t[config.sequences]());
+    if (step_tokens_ == nullptr || in_step_ == nullptr || draws_ == nullptr || chosen_ == nullptr ||
         tokenizer_scratch_.open(kPromptBytesMax) != AOTX_OK ||
         chat_scratch_.open(kPromptBytesMax) != AOTX_OK) {
         return text_refuse(reason, AOTX_ERR_SYSTEM, "memory", "is not enough for this model");
@@ -257,7 +265,8 @@ void TextRuntime::fill_properties(const TextConfig& config) noexcept
         engine_->allocation_bytes() + source_.allocation_bytes() + tokenizer_.allocation_bytes() +
         tokenizer_scratch_.allocation_bytes() + format_.allocation_bytes() +
         chat_scratch_.allocation_bytes() + file_.table_bytes() +
-        uint64_t{step_tokens_max_} * sizeof(StepToken) + config.sequences;
+        uint64_t{step_tokens_max_} * sizeof(StepToken) +
+        config.sequences * (1 + sizeof(StepDraw) + sizeof(int32_t));
     properties_.mapped_bytes = file_.bytes();
 }
 
@@ -411,16 +420,26 @@ int TextRuntime::check_step(const aotx_text_row* rows, uint32_t rows_count) noex
     return kVerbOk;
 }
 
-int TextRuntime::step(aotx_text_row* rows, uint32_t rows_count) noexcept
+int TextRuntime::check_draws(const aotx_text_row* rows, uint32_t rows_count,
+                             const aotx_text_draw* draws) noexcept
 {
-    const int code = check_step(rows, rows_count);
-    if (code != kVerbOk) {
-        return code;
+    if (draws == nullptr) {
+        return fail(kVerbInvalid, "draws", "is null");
     }
-    if (failed_) {
-        return fail(kVerbBackend, "device", "has failed");
+    for (uint32_t i = 0; i < rows_count; i++) {
+        const aotx_text_draw& draw = draws[i];
+        if (rows[i].wants_logits == 1 &&
+            (!(draw.temperature >= 0.0f) || !(draw.top_p > 0.0f && draw.top_p <= 1.0f) ||
+             !(draw.uniform >= 0.0 && draw.uniform < 1.0))) {
+            return fail(kVerbInvalid, "draw", "of a row has a field out of range");
+        }
     }
+    return kVerbOk;
+}
 
+// Lay the rows' tokens out for the engine. Returns how many.
+uint32_t TextRuntime::fill_step(const aotx_text_row* rows, uint32_t rows_count) noexcept
+{
     uint32_t count = 0;
     uint32_t logits_rows = 0;
     for (uint32_t i = 0; i < rows_count; i++) {
@@ -432,14 +451,63 @@ int TextRuntime::step(aotx_text_row* rows, uint32_t rows_count) noexcept
                                      position + t, wanted ? logits_rows++ : kNoLogits};
         }
     }
+    return count;
+}
+
+int TextRuntime::step(aotx_text_row* rows, uint32_t rows_count) noexcept
+{
+    const int code = check_step(rows, rows_count);
+    if (code != kVerbOk) {
+        return code;
+    }
+    if (failed_) {
+        return fail(kVerbBackend, "device", "has failed");
+    }
+
+    const uint32_t count = fill_step(rows, rows_count);
     if (!engine_->step(step_tokens_.get(), count)) {
         failed_ = true;
         return fail(kVerbBackend, "device", "has failed in a step");
     }
-    logits_rows = 0;
+    uint32_t logits_rows = 0;
     for (uint32_t i = 0; i < rows_count; i++) {
         pages_->append(rows[i].sequence, rows[i].tokens_count);
         rows[i].logits = rows[i].wants_logits == 1 ? engine_->logits(logits_rows++) : nullptr;
+    }
+    succeed();
+    return kVerbOk;
+}
+
+int TextRuntime::step_sample(aotx_text_row* rows, uint32_t rows_count,
+                             aotx_text_draw* draws) noexcept
+{
+    int code = check_step(rows, rows_count);
+    code = code != kVerbOk ? code : check_draws(rows, rows_count, draws);
+    if (code != kVerbOk) {
+        return code;
+    }
+    if (failed_) {
+        return fail(kVerbBackend, "device", "has failed");
+    }
+
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < rows_count; i++) {
+        if (rows[i].wants_logits == 1) {
+            draws_[wanted++] = {draws[i].temperature, draws[i].top_p, draws[i].uniform};
+        }
+    }
+    const uint32_t count = fill_step(rows, rows_count);
+    if (!engine_->step_sample(step_tokens_.get(), count, draws_.get(), chosen_.get())) {
+        failed_ = true;
+        return fail(kVerbBackend, "device", "has failed in a step");
+    }
+    wanted = 0;
+    for (uint32_t i = 0; i < rows_count; i++) {
+        pages_->append(rows[i].sequence, rows[i].tokens_count);
+        rows[i].logits = nullptr;
+        if (rows[i].wants_logits == 1) {
+            draws[i].token = chosen_[wanted++];
+        }
     }
     succeed();
     return kVerbOk;

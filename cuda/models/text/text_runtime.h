@@ -65,6 +65,7 @@ public:
     int sequence_open(uint32_t sequence, uint32_t tokens_max) noexcept;
     int sequence_close(uint32_t sequence) noexcept;
     int step(aotx_text_row* rows, uint32_t rows_count) noexcept;
+    int step_sample(aotx_text_row* rows, uint32_t rows_count, aotx_text_draw* draws) noexcept;
 
     // Keep words for last_error and return the code.
     int fail(int code, const char* field, const char* what) noexcept;
@@ -79,6 +80,9 @@ private:
     int revive() noexcept;
     void fill_properties(const TextConfig& config) noexcept;
     int check_step(const aotx_text_row* rows, uint32_t rows_count) noexcept;
+    int check_draws(const aotx_text_row* rows, uint32_t rows_count,
+                    const aotx_text_draw* draws) noexcept;
+    uint32_t fill_step(const aotx_text_row* rows, uint32_t rows_count) noexcept;
 
     GgufFile file_;
     Tokenizer tokenizer_;
@@ -90,6 +94,8 @@ private:
     std::unique_ptr<StepEngine> engine_;
     KvPages* pages_ = nullptr;  // the engine's
     std::unique_ptr<StepToken[]> step_tokens_;
+    std::unique_ptr<StepDraw[]> draws_;   // [sequences] of the wanted rows
+    std::unique_ptr<int32_t[]> chosen_;   // [sequences]
     std::unique_ptr<uint8_t[]> in_step_;  // [sequences] mark of a row of the step being checked
     uint32_t step_tokens_max_ = 0;
     uint32_t sequence_tokens_ = 0;

@@ -60,6 +60,23 @@ AOTX_FIELD(aotx_text_row, wants_logits, 16, 4);
 AOTX_FIELD(aotx_text_row, zero_20, 20, 4);
 AOTX_FIELD(aotx_text_row, logits, 24, 8);
 
+/* How the next token of one row is chosen: argmax with ties to the lower ID at temperature 0, else
+ * from the smallest set of the likeliest tokens whose shares of softmax(logits / temperature) reach
+ * top_p. uniform is the draw; equal draws from equal logits give equal tokens. */
+typedef struct aotx_text_draw {
+    float temperature;
+    float top_p;
+    double uniform; /* in 0..1, 1 excluded */
+    int32_t token;  /* out */
+    uint32_t zero_20;
+} aotx_text_draw;
+AOTX_SIZE(aotx_text_draw, 24);
+AOTX_FIELD(aotx_text_draw, temperature, 0, 4);
+AOTX_FIELD(aotx_text_draw, top_p, 4, 4);
+AOTX_FIELD(aotx_text_draw, uniform, 8, 8);
+AOTX_FIELD(aotx_text_draw, token, 16, 4);
+AOTX_FIELD(aotx_text_draw, zero_20, 20, 4);
+
 /* Token flags of token_bytes. */
 enum aotx_text_token_flag {
     AOTX_TEXT_TOKEN_END = 1,    /* ends a generation */
@@ -148,8 +165,18 @@ typedef struct aotx_text_runtime_v1 {
      * row beyond its tokens_max; in these cases nothing was appended. -6 the backend failed: every
      * sequence of the step is undefined until closed. [hot] */
     int (*step)(void* self, aotx_text_row* rows, uint32_t rows_count);
+
+    /* Optional: there when struct_size reaches AOTX_TEXT_RUNTIME_V1_SAMPLE_SIZE and it is not null.
+     * As step, but the runtime also chooses a token for every row that wants logits, and hands no
+     * logits out: they are null. For a runtime whose logits are far from the host.
+     *
+     * draws  in and out, [rows_count]; those of rows that want no logits are left alone
+     *
+     * As step; -1 also a temperature below 0 or not a number, top_p outside 0..1 or 0, or a uniform
+     * out of its range, of a row that wants logits. [hot] */
+    int (*step_sample)(void* self, aotx_text_row* rows, uint32_t rows_count, aotx_text_draw* draws);
 } aotx_text_runtime_v1;
-AOTX_SIZE(aotx_text_runtime_v1, 72);
+AOTX_SIZE(aotx_text_runtime_v1, 80);
 AOTX_FIELD(aotx_text_runtime_v1, abi_version, 0, 4);
 AOTX_FIELD(aotx_text_runtime_v1, struct_size, 4, 4);
 AOTX_FIELD(aotx_text_runtime_v1, self, 8, 8);
@@ -160,6 +187,8 @@ AOTX_FIELD(aotx_text_runtime_v1, token_bytes, 40, 8);
 AOTX_FIELD(aotx_text_runtime_v1, sequence_open, 48, 8);
 AOTX_FIELD(aotx_text_runtime_v1, sequence_close, 56, 8);
 AOTX_FIELD(aotx_text_runtime_v1, step, 64, 8);
+AOTX_FIELD(aotx_text_runtime_v1, step_sample, 72, 8);
 #define AOTX_TEXT_RUNTIME_V1_SIZE 72u
+#define AOTX_TEXT_RUNTIME_V1_SAMPLE_SIZE 80u
 
 #endif

@@ -8,10 +8,12 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <string>
 
+#include "cuda/core/sample.h"
 #include "cuda_engine.h"
 #include "tests/loop_cuda/fake_cuda.h"
 #include "tests/text/numerics/tiny_model.h"
@@ -161,6 +163,74 @@ TEST_CASE("refused calls change nothing on the GPU either")
     CHECK(text->sequence_close(text->self, 2) == -1);
     CHECK(fake_cuda().launches == launches);
     CHECK(feed(text, 0, {7}) == second);
+}
+
+TEST_CASE("tokens chosen on the device are the core's choice from the same logits")
+{
+    fake_cuda() = FakeCuda();
+    fake_cuda().fill = 0xff;
+    const ModelFile file;
+    TextRuntime runtime;
+    TextReason reason;
+    REQUIRE(runtime.open(file.config("\"device\":\"cuda\"").c_str(), &reason, &open_shim) == 0);
+    const aotx_text_runtime_v1* const text = runtime.table();
+    REQUIRE(text->struct_size >= AOTX_TEXT_RUNTIME_V1_SAMPLE_SIZE);
+    REQUIRE(text->step_sample != nullptr);
+    const std::vector<int32_t> prompt = {3, 1, 4, 1, 5};
+    const int32_t next = 9;
+    const std::vector<aotx_text_draw> wanted = {
+        {0.0f, 1.0f, 0.3, -7, 0}, {0.7f, 0.8f, 0.6, -7, 0}, {1.5f, 1.0f, 0.2, -7, 0}};
+    for (const bool by_device : {false, true}) {
+        static std::vector<int32_t> by_host;
+        for (uint32_t i = 0; i < 3; i++) {
+            REQUIRE(text->sequence_open(text->self, i, 16) == 0);
+        }
+        aotx_text_row rows[3] = {{0, 5, prompt.data(), 1, 0, nullptr},
+                                 {1, 2, prompt.data(), 0, 0, nullptr},
+                                 {2, 3, prompt.data(), 1, 0, nullptr}};
+        std::vector<aotx_text_draw> draws = wanted;
+        std::vector<int32_t> tokens;
+        for (uint32_t round = 0; round < 2; round++) {
+            if (by_device) {
+                REQUIRE(text->step_sample(text->self, rows, 3, draws.data()) == 0);
+            } else {
+                REQUIRE(text->step(text->self, rows, 3) == 0);
+            }
+            for (uint32_t i = 0; i < 3; i++) {
+                if (rows[i].wants_logits == 1 && !by_device) {
+                    SampleScratch scratch;
+                    draws[i].token = core_sample(rows[i].logits, kVocab, draws[i].temperature,
+                                                 draws[i].top_p, draws[i].uniform, &scratch);
+                }
+                CHECK((rows[i].logits == nullptr) == (by_device || rows[i].wants_logits == 0));
+                tokens.push_back(draws[i].token);
+                rows[i] = {i, 1, &next, 1, 0, nullptr};
+            }
+        }
+        CHECK(tokens[1] == -7);  // the row that wanted nothing
+        if (by_device) {
+            CHECK(tokens == by_host);
+        }
+        by_host = tokens;
+        for (uint32_t i = 0; i < 3; i++) {
+            REQUIRE(text->sequence_close(text->self, i) == 0);
+        }
+    }
+    // Draws that are out of range, and none at all.
+    REQUIRE(text->sequence_open(text->self, 0, 16) == 0);
+    aotx_text_row row = {0, 1, &next, 1, 0, nullptr};
+    const aotx_text_draw bad[] = {{-1.0f, 1.0f, 0.5, 0, 0}, {NAN, 1.0f, 0.5, 0, 0},
+                                  {1.0f, 0.0f, 0.5, 0, 0},  {1.0f, 1.5f, 0.5, 0, 0},
+                                  {1.0f, 1.0f, 1.0, 0, 0},  {1.0f, 1.0f, -0.5, 0, 0}};
+    const uint64_t launches = fake_cuda().launches;
+    for (aotx_text_draw draw : bad) {
+        CHECK(text->step_sample(text->self, &row, 1, &draw) == -1);
+    }
+    CHECK(text->step_sample(text->self, &row, 1, nullptr) == -1);
+    CHECK(fake_cuda().launches == launches);
+    TextRuntime cpu;
+    REQUIRE(cpu.open(file.config("\"device\":\"cpu\"").c_str(), &reason) == 0);
+    CHECK(cpu.table()->step_sample == nullptr);
 }
 
 TEST_CASE("a failed device answers -6 until everything is closed and it is back")
