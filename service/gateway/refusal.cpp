@@ -182,18 +182,23 @@ Refusal refusal_of_device(uint32_t device_status) noexcept
     return result;
 }
 
+static Refusal input_too_long()
+{
+    return refusal(Code::ContextLimit, "The input is too long for the model.", "messages");
+}
+
 Refusal refusal_of_submission(uint32_t device_status, bool has_media) noexcept
 {
     if (device_status == AOTX_STATUS_NOT_FOUND && !has_media) {
         return refusal(Code::ModelNotFound, "No such model is available.", "model");
     }
     if (device_status == AOTX_STATUS_TOO_LARGE) {
-        return refusal(Code::ContextLimit, "The input is too long for the model.", "messages");
+        return input_too_long();
     }
     return refusal_of_device(device_status);
 }
 
-Refusal refusal_of_end(uint32_t phase, uint32_t failure_status) noexcept
+Refusal refusal_of_end(uint32_t phase, uint32_t failure_status, uint32_t output_bytes) noexcept
 {
     if (phase == AOTX_PHASE_CANCELLED) {
         return refusal(Code::RequestCancelled);
@@ -204,7 +209,7 @@ Refusal refusal_of_end(uint32_t phase, uint32_t failure_status) noexcept
         case AOTX_STATUS_CONFLICT:
             return refusal(Code::RequestCancelled);
         case AOTX_STATUS_TOO_LARGE:
-            return refusal(Code::OutputLimit);
+            return output_bytes == 0 ? input_too_long() : refusal(Code::OutputLimit);
         case AOTX_STATUS_TIMEOUT:
             return refusal(Code::ResponseTimeout, "The request's time limit passed.");
         default:

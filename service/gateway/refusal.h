@@ -78,8 +78,9 @@ struct Refusal {
 [[nodiscard]] Refusal refusal_of_submission(uint32_t device_status, bool has_media) noexcept;
 
 // How a request that the device held ended: phase is failed or cancelled, failure_status as in the
-// reply.
-[[nodiscard]] Refusal refusal_of_end(uint32_t phase, uint32_t failure_status) noexcept;
+// reply. A 413 before the first byte of output is the input's.
+[[nodiscard]] Refusal refusal_of_end(uint32_t phase, uint32_t failure_status,
+                                     uint32_t output_bytes) noexcept;
 
 // {"error":{"message","type","param","code"}}
 void refusal_write(const Refusal& refusal, Text* text) noexcept;

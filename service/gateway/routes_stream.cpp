@@ -219,9 +219,10 @@ void Routes::plain_news(Server& server, Work& work, const WorkNews& news) noexce
     }
     const std::string_view finish = finish_name(news.finish);
     if (news.phase != AOTX_PHASE_COMPLETED || finish.empty()) {
-        server.refuse(connection, news.phase == AOTX_PHASE_COMPLETED
-                                      ? refusal(Code::InvalidDeviceResponse)
-                                      : refusal_of_end(news.phase, news.failure_status));
+        server.refuse(connection,
+                      news.phase == AOTX_PHASE_COMPLETED
+                          ? refusal(Code::InvalidDeviceResponse)
+                          : refusal_of_end(news.phase, news.failure_status, news.output_bytes));
         return;
     }
     server.decoded_.clear();
@@ -316,7 +317,7 @@ void Routes::stream_finish(Server& server, Work& work, const WorkNews& news) noe
         text.append("data: ");
         refusal_write(news.phase == AOTX_PHASE_COMPLETED
                           ? refusal(Code::InvalidDeviceResponse)
-                          : refusal_of_end(news.phase, news.failure_status),
+                          : refusal_of_end(news.phase, news.failure_status, news.output_bytes),
                       &text);
         text.append("\n\n");
         return;

@@ -231,16 +231,18 @@ TEST_CASE("a fault or a cancellation is an error and never a finish")
         uint32_t status;
         int http;
         const char* code;
+        const char* output = "partial";
     };
     const Row rows[] = {{AOTX_PHASE_CANCELLED, 409, 409, "request_cancelled"},
                         {AOTX_PHASE_FAILED, 503, 503, "request_failed"},
                         {AOTX_PHASE_FAILED, 504, 504, "response_timeout"},
                         {AOTX_PHASE_FAILED, 413, 413, "output_limit"},
+                        {AOTX_PHASE_FAILED, 413, 413, "context_limit", ""},
                         {AOTX_PHASE_FAILED, 403, 403, "device_refused"}};
     for (const Row& row : rows) {
         Gateway gateway;
         gateway.device->on_submit = [&](FakeRequest& request) {
-            request.output = "partial";
+            request.output = row.output;
             request.phase = row.phase;
             request.failure = row.status;
         };
@@ -252,7 +254,7 @@ TEST_CASE("a fault or a cancellation is an error and never a finish")
             gateway.ask(post("/v1/chat/completions", chat_body(",\"stream\":true")));
         CHECK(stream.status == 200);
         const std::vector<std::string> lines = data_lines(stream.body);
-        CHECK(content_of(lines) == "partial");
+        CHECK(content_of(lines) == row.output);
         CHECK(contains(lines.back(), std::string("\"code\":\"") + row.code + "\""));
         CHECK(!contains(stream.body, "\"finish_reason\":\""));
     }

@@ -219,6 +219,12 @@ class Endings(Case):
         for stream, chat in chats:
             self.expect_error(chat, stream, 403, "device_refused")
 
+    def test_an_input_too_long_for_the_model_is_an_error_of_the_input(self):
+        self.serve([scripted_model(pieces=["61"], sequence_tokens=64)])
+        for stream in (False, True):
+            chat = Chat(self.service, stream=stream, messages=[{"role": "user", "content": "x" * 200}])
+            self.expect_error(chat, stream, 413, "context_limit")
+
     def test_a_fault_is_an_error(self):
         for level in ("batched", "plain"):
             for stream in (False, True):
