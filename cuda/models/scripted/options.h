@@ -9,7 +9,8 @@
 // the same as repeat true; echo true answers with the decimal IDs of the tokens that were fed;
 // fail_step N fails the Nth step; fail_render, fail_open true; samples true: the runtime chooses
 // tokens itself (the likeliest) and hands no logits out; prefill_us_per_token; step_us; sequences;
-// sequence_tokens; step_tokens; step_rows; page_tokens; kv_tokens; prompt_bytes. An unknown or repeated key is refused.
+// sequence_tokens; step_tokens; step_rows; page_tokens; kv_tokens; prompt_bytes. An unknown or
+// repeated key is refused.
 #pragma once
 
 #include <cstdint>
