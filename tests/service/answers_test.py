@@ -389,6 +389,44 @@ class Leaving(Case):
                          ("completed", 50))
 
 
+class Resuming(Case):
+    """A native client that is killed, and comes back at every byte of an answer that is still being made."""
+
+    PIECES = ["61", "c3a9", "e4bda0", "f09f9880", "62"]
+    WHOLE = bytes.fromhex("".join(PIECES))
+
+    def events(self, handle, resume):
+        """Yield (bytes, ID) of each emission."""
+        with socket.create_connection(("127.0.0.1", self.service.port), timeout=PATIENCE_S) as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # leaving is a reset
+            client.sendall(f"GET /aotx/v1/requests/{handle}/events HTTP/1.0\r\nHost: 127.0.0.1\r\n"
+                           f"Last-Event-ID: {resume}\r\nAuthorization: Bearer {self.service.token}\r\n\r\n".encode())
+            lines = {}
+            for line in client.makefile("rb"):
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                lines[name] = value
+                if line == b"\n" and lines.get("event") == "emission":
+                    yield base64.b64decode(json.loads(lines["data"])["bytes"]), lines["id"]
+                    lines = {}
+
+    def test_every_byte(self):
+        self.serve([scripted_model(pieces=[{"hex": piece, "delay_ms": 10} for piece in self.PIECES])])
+        for cursor in range(len(self.WHOLE) + 1):
+            handle = self.submit()
+            # The first life ends as soon as this byte has come, the second starts there, wherever it lies.
+            first, last = b"", f"{handle}:0"
+            for data, name in self.events(handle, last) if cursor else ():
+                first += data
+                last = name
+                if len(first) >= cursor:
+                    break
+            self.assertEqual(first, self.WHOLE[:len(first)])
+            self.assertEqual(last, f"{handle}:{len(first)}")
+            again = b"".join(data for data, _ in self.events(handle, f"{handle}:{cursor}"))
+            self.assertEqual(again, self.WHOLE[cursor:])
+            self.assertEqual(b"".join(data for data, _ in self.events(handle, last)), self.WHOLE[len(first):])
+
+
 class Handles(Case):
     def test_every_form_of_a_handle_is_answered_like_one_that_never_was(self):
         self.serve([scripted_model(pieces=["616263"])], principals=[Principal("alice"), Principal("bob")])
