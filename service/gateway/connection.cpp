@@ -694,6 +694,9 @@ void Server::expire(Connection& connection, const DeadlineQueue* queue) noexcept
         refuse(connection, refusal(queue == &header_ ? Code::HeaderTimeout : Code::BodyTimeout));
     } else if (queue == &operations_) {
         operation_expire(connection);
+    } else if (queue == &probes_) {
+        wires_.abandon(&connection.operation);
+        Routes::probe_expire(*this, connection);
     } else {
         connection.broken = true;  // idle, lingering, or not reading its answer
     }

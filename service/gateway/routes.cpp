@@ -82,7 +82,10 @@ void Routes::operation_queue(Server& server, Connection& connection) noexcept
         return;
     }
     if (connection.operation_deadline.queue == nullptr) {
-        server.operations_.arm(&connection.operation_deadline, server.now_ns_);
+        const Route route = connection.request.route;
+        const bool is_probe = route == Route::Ready || route == Route::Metrics;
+        (is_probe ? server.probes_ : server.operations_)
+            .arm(&connection.operation_deadline, server.now_ns_);
     }
     server.wires_.start(&connection.operation);
 }

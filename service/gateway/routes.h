@@ -65,6 +65,8 @@ struct Routes {
     static void metrics(Server& server, Connection& connection) noexcept;
     static void metrics_next(Server& server, Connection& connection, const Reply& reply) noexcept;
     static void metrics_done(Server& server, Connection& connection, const Reply& reply) noexcept;
+    // The loop has not answered in time: not ready, or metrics without its own.
+    static void probe_expire(Server& server, Connection& connection) noexcept;
     static void metrics_write(Server& server, const aotx_information* device) noexcept;
     static void models_done(Server& server, Connection& connection, const Reply& reply) noexcept;
     static void capabilities_done(Server& server, Connection& connection,

@@ -620,6 +620,17 @@ void Routes::metrics_done(Server& server, Connection& connection, const Reply& r
     server.answer_end(connection, AOTX_STATUS_OK, kMetricsType);
 }
 
+void Routes::probe_expire(Server& server, Connection& connection) noexcept
+{
+    if (connection.request.route == Route::Ready) {
+        server.refuse(connection, refusal(Code::DeviceConnection));
+        return;
+    }
+    server.answer_begin();
+    metrics_write(server, nullptr);
+    server.answer_end(connection, AOTX_STATUS_OK, kMetricsType);
+}
+
 void Routes::metrics_write(Server& server, const aotx_information* device) noexcept
 {
     Text& text = server.answer_;

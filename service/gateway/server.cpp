@@ -43,6 +43,7 @@ constexpr int kEventsMax = 256;
 constexpr int kAcceptsMax = 64;  // a turn, so that a flood of peers starves nobody
 constexpr int kBacklog = 1024;
 constexpr uint64_t kLingerNs = 2 * kSecondNs;
+constexpr uint64_t kProbeNs = 2 * kSecondNs;  // how long a loop may be silent and be called ready
 constexpr uint64_t kDrainNs = 5 * kSecondNs;  // for answers in progress after stop()
 constexpr size_t kDescriptorsSpare = 64;
 
@@ -179,6 +180,7 @@ int Server::open(const Config& config, std::string* error) noexcept
     body_.set_length_ns(gateway.body_seconds * kSecondNs);
     write_.set_length_ns(gateway.write_seconds * kSecondNs);
     operations_.set_length_ns(gateway.operation_seconds * kSecondNs);
+    probes_.set_length_ns(std::min(kProbeNs, gateway.operation_seconds * kSecondNs));
     heartbeats_.set_length_ns(gateway.heartbeat_seconds * kSecondNs);
     lingers_.set_length_ns(kLingerNs);
 
@@ -370,7 +372,7 @@ int Server::timeout_ms() noexcept
     }
     uint64_t due_ns = wires_due_ns_ != 0 ? wires_due_ns_ : UINT64_MAX;
     for (const DeadlineQueue* queue :
-         {&idle_, &header_, &body_, &write_, &operations_, &heartbeats_, &lingers_}) {
+         {&idle_, &header_, &body_, &write_, &operations_, &probes_, &heartbeats_, &lingers_}) {
         if (queue->first() != nullptr) {
             due_ns = std::min(due_ns, queue->first()->due_ns);
         }
@@ -474,7 +476,8 @@ void Server::accept_one(int fd) noexcept
 
 void Server::deadlines_take() noexcept
 {
-    for (DeadlineQueue* queue : {&idle_, &header_, &body_, &write_, &operations_, &lingers_}) {
+    for (DeadlineQueue* queue :
+         {&idle_, &header_, &body_, &write_, &operations_, &probes_, &lingers_}) {
         while (DeadlineNode* const node = queue->due(now_ns_)) {
             DeadlineQueue::disarm(node);
             expire(*static_cast<Connection*>(node->owner), queue);

@@ -255,6 +255,7 @@ private:
     DeadlineQueue body_;
     DeadlineQueue write_;
     DeadlineQueue operations_;
+    DeadlineQueue probes_;  // operations of readiness and metrics
     DeadlineQueue heartbeats_;
     DeadlineQueue lingers_;
 

@@ -437,6 +437,27 @@ TEST_CASE("a device that hangs costs one connection to it and an answer in time"
     CHECK(status == 200);
 }
 
+TEST_CASE("a loop that is silent is not ready, and metrics come without it")
+{
+    Gateway gateway;  // operations may take 300 s here, probes may not
+    const std::string ready = "GET /readyz HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    CHECK(gateway.ask(ready).status == 200);
+    gateway.device->mute = true;
+    const Answer silent = gateway.ask(ready);
+    CHECK(silent.status == 503);
+    CHECK(contains(silent.body, code("device_connection")));
+    const Answer metrics = gateway.ask(get("/metrics"));
+    CHECK(metrics.status == 200);
+    CHECK(contains(metrics.body, "aotx_device_up 0\n"));
+    gateway.device->mute = false;
+    int status = 0;
+    for (int i = 0; i < 400 && status != 200; i++) {
+        status = gateway.ask(ready).status;
+        poll(nullptr, 0, 10);
+    }
+    CHECK(status == 200);
+}
+
 TEST_CASE("an answer that is void is not passed on")
 {
     Gateway gateway;
