@@ -15,6 +15,9 @@
 
 #include "gateway_fixture.h"
 
+// The C library's send, counted. Not under a sanitizer, which needs its own.
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define COUNTS_SENDS 1
 namespace {
 
 // Calls of send() on TCP sockets by every thread but the test's.
@@ -23,7 +26,6 @@ thread_local bool is_test_thread = false;
 
 }  // namespace
 
-// The C library's send, counted.
 extern "C" ssize_t send(int fd, const void* bytes, size_t bytes_count, int flags)
 {
     int domain = 0;
@@ -34,6 +36,7 @@ extern "C" ssize_t send(int fd, const void* bytes, size_t bytes_count, int flags
     }
     return syscall(SYS_sendto, fd, bytes, bytes_count, flags, nullptr, 0);
 }
+#endif
 
 namespace {
 
@@ -656,6 +659,7 @@ TEST_CASE("two hundred streams get every token, in one watch at a time")
     }
 }
 
+#if defined(COUNTS_SENDS)
 TEST_CASE("everything that a turn has for a client leaves in one send")
 {
     is_test_thread = true;
@@ -697,6 +701,7 @@ TEST_CASE("everything that a turn has for a client leaves in one send")
     CHECK(contains(client.read().body, "onetwo"));
     CHECK(tcp_sends - before == 1);
 }
+#endif
 
 TEST_CASE("stopping lets an answer in progress end")
 {
