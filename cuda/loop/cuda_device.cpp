@@ -29,6 +29,7 @@ uint64_t tick_limit_ns(const CudaLoop& loop)
     return uint64_t{loop.config.tick_ms_max} * 1000000u;
 }
 
+// What lies on the device; the rest is constant and read by the stepper without the turn.
 void arguments_fill(CudaLoop* loop)
 {
     const CudaPlan& plan = loop->plan;
@@ -38,13 +39,6 @@ void arguments_fill(CudaLoop* loop)
     arguments->frame = loop->device + plan.frame_at;
     arguments->rows = at<CoreRow>(loop->device, plan.rows_at);
     arguments->counters = at<uint64_t>(loop->device, plan.counters_at);
-    arguments->host = loop->share;
-    arguments->ring = loop->ring;
-    arguments->mailboxes = loop->mailboxes;
-    arguments->render_payload = loop->region + plan.payload_at;
-    arguments->render_tokens = at<int32_t>(loop->region, plan.tokens_at);
-    arguments->step_tokens = at<int32_t>(loop->region, plan.steps_at);
-    arguments->slots = at<CoreSlot>(loop->region, plan.slots_at);
 }
 
 ProgramNode tick_node(const CudaLoop& loop, uint32_t kernel, uint32_t block)
@@ -186,7 +180,7 @@ void refuse(CudaLoop* loop, uint32_t mailbox)
 void refuse_all(CudaLoop* loop)
 {
     TickList* const list = &loop->share->doorbell;
-    list->head = aotx_word_load(&list->tail);
+    aotx_word_store(&list->head, aotx_word_load(&list->tail));
     for (uint32_t i = 0; i < loop->config.mailboxes_count; i++) {
         if (aotx_mailbox_take(&loop->mailboxes[i]) != 0) {
             refuse(loop, i);

@@ -169,6 +169,14 @@ void loop_carve(CudaLoop* loop, const LoopConfig& config, const CudaPlan& plan, 
     loop->messages = reinterpret_cast<aotx_text_message*>(loop->own + plan.messages_at);
     loop->parts = reinterpret_cast<aotx_text_part*>(loop->own + plan.parts_at);
     loop->text_rows = reinterpret_cast<aotx_text_row*>(loop->own + plan.text_rows_at);
+    TickArgs* const arguments = &loop->arguments;
+    arguments->host = loop->share;
+    arguments->ring = loop->ring;
+    arguments->mailboxes = loop->mailboxes;
+    arguments->render_payload = loop->region + plan.payload_at;
+    arguments->render_tokens = reinterpret_cast<int32_t*>(loop->region + plan.tokens_at);
+    arguments->step_tokens = reinterpret_cast<int32_t*>(loop->region + plan.steps_at);
+    arguments->slots = reinterpret_cast<CoreSlot*>(loop->region + plan.slots_at);
     loop->sample = reinterpret_cast<SampleScratch*>(loop->own + plan.sample_at);
     loop->spin.max_ns = uint64_t{config.spin_us} * 1000u;
     loop->spin.now_ns = loop->spin.max_ns;

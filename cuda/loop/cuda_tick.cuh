@@ -67,12 +67,12 @@ constexpr uint32_t kTickNotPosted = 0xffffffffu;  // listed, but not the device'
 __device__ __forceinline__ uint32_t tick_posted(const TickArgs& args, uint32_t* length)
 {
     TickList* const list = &args.host->doorbell;
-    const uint64_t head = list->head;
+    const uint64_t head = list->head;  // ours alone
     if (head == aotx_word_load(&list->tail)) {  // D2
         return kCoreNone;
     }
     const uint32_t mailbox = list->items[head % 1024u];
-    list->head = head + 1u;
+    aotx_word_store(&list->head, head + 1u);  // the operator looks at it while it spins
     AOTX_CORE_CHECK(mailbox < args.core->limits.mailboxes_count);
     const aotx_mailbox* const box = &args.mailboxes[mailbox];
     if (aotx_mailbox_take(box) == 0) {  // T2

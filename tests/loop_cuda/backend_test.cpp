@@ -293,7 +293,7 @@ TEST_CASE("a burst is answered by rounds of one launch")
     config.mailboxes_count = 300;
     Device device(config);
     device.grant(1, {kUser});
-    fake_cuda().tracing = true;
+    std::atomic_ref<bool>(fake_cuda().tracing).store(true);
     const uint64_t launches = now_of(fake_cuda().launches);
     for (uint32_t mailbox = 1; mailbox < 300; mailbox++) {
         device.post(mailbox, device.request_packet(AOTX_OPERATION_READ, kUser, id_of(1)), false);

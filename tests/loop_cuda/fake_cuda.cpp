@@ -118,7 +118,7 @@ bool run_node(Executor* executor, size_t at)
     const size_t end = body + node.body_nodes;
     if (node.kind == kProgramKernel) {
         state.kernels++;
-        if (state.tracing) {
+        if (std::atomic_ref<bool>(state.tracing).load()) {
             state.trace.push_back(node.kernel);
         }
         return run_kernel(node, executor->arguments[at].data());
