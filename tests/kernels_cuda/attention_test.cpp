@@ -1,13 +1,18 @@
-// Purpose:  rotation, cache, attention, embedding and the choice of a token against plain
-// references.
+// Purpose:  rotation, cache, attention, embedding, the choice of a token and the two ends of a step
+// against plain references.
 // Owns:     nothing.
 // Thread:   main.
 // Lifetime: one run.
 #include "cuda/kernels/cuda/attention.cuh"
+#include "cuda/kernels/cuda/kernel_list.h"
 #include "cuda/kernels/cuda/sample.cuh"
+#include "cuda/kernels/cuda/step.cuh"
 #include "cuda/kernels/cuda/token.cuh"
 
 #include <algorithm>
+#include <cctype>
+#include <functional>
+#include <set>
 
 #include "emulator_launch.h"
 #include "fixture.h"
@@ -346,4 +351,117 @@ TEST_CASE("drawn tokens come as often as their shares say")
             std::count(tokens.begin(), tokens.end(), static_cast<int32_t>(31 - i * 10));
         REQUIRE(count == static_cast<long>(draws * (8u >> i) / 15));
     }
+}
+
+TEST_CASE("a step's order arrives whole, and touches nothing beside it")
+{
+    std::mt19937 random(59);
+    const uint32_t rows_max = 300;
+    for (uint32_t round = 0; round < 12; round++) {
+        const uint32_t sequences = 1 + static_cast<uint32_t>(random() % 6);
+        const uint32_t sequence_pages = 1 + static_cast<uint32_t>(random() % 300);
+        aotx::StepOrder order = {};
+        order.count = round == 0 ? 0 : static_cast<uint32_t>(random() % rows_max);
+        order.wanted = order.count == 0 ? 0 : static_cast<uint32_t>(random() % order.count);
+        order.changes = static_cast<uint32_t>(random() % (sequences + 1));
+        std::vector<TextRow> host_rows(order.count);
+        for (TextRow& row : host_rows) {
+            row = {static_cast<int32_t>(random() % 100000), static_cast<uint32_t>(random()),
+                   static_cast<uint32_t>(random()), 0};
+        }
+        std::vector<uint32_t> host_map(order.wanted);
+        std::generate(host_map.begin(), host_map.end(), std::ref(random));
+        std::vector<int32_t> host_pages(size_t{sequences} * sequence_pages);
+        std::generate(host_pages.begin(), host_pages.end(),
+                      [&random] { return static_cast<int32_t>(random() % 1000); });
+        std::vector<aotx::StepChange> changes;
+        std::vector<int32_t> want(host_pages.size(), -7);
+        for (uint32_t i = 0; i < order.changes; i++) {
+            changes.push_back({i, static_cast<uint32_t>(random() % (sequence_pages + 1))});
+            std::copy_n(&host_pages[size_t{i} * sequence_pages], changes[i].pages,
+                        &want[size_t{i} * sequence_pages]);
+        }
+        std::vector<TextRow> rows(rows_max, TextRow{9, 9, 9, 9});
+        std::vector<uint32_t> map(rows_max, 9);
+        std::vector<uint32_t> counts(3, 9);
+        std::vector<int32_t> table(host_pages.size(), -7);
+        const aotx::StepTakeArgs args = {&order,
+                                         host_rows.data(),
+                                         host_map.data(),
+                                         changes.data(),
+                                         host_pages.data(),
+                                         rows.data(),
+                                         map.data(),
+                                         counts.data(),
+                                         table.data(),
+                                         sequence_pages,
+                                         0};
+        emu::LaunchShape shape;
+        shape.grid = dim3(1 + static_cast<uint32_t>(random() % 4));
+        shape.block = dim3(aotx::kStepThreads);
+        REQUIRE(emu::run<aotx::step_take>(shape, args));
+        REQUIRE(counts == std::vector<uint32_t>{order.count, order.wanted, 9});
+        const size_t row_bytes = host_rows.size() * sizeof(TextRow);
+        REQUIRE((row_bytes == 0 || std::memcmp(rows.data(), host_rows.data(), row_bytes) == 0));
+        REQUIRE(rows[order.count].token == 9);
+        REQUIRE(std::equal(host_map.begin(), host_map.end(), map.begin()));
+        REQUIRE(map[order.wanted] == 9);
+        REQUIRE(table == want);
+    }
+}
+
+TEST_CASE("logits are given back before the step's number, and no more than were wanted")
+{
+    std::mt19937 random(61);
+    for (uint32_t round = 0; round < 12; round++) {
+        const uint32_t stride = 4 * (1 + static_cast<uint32_t>(random() % 200));
+        const uint32_t wanted = static_cast<uint32_t>(random() % 9);
+        const std::vector<uint32_t> counts = {100, wanted};
+        const std::vector<float> logits = random_floats(size_t{9} * stride, 1.0f, &random);
+        aotx::StepOrder order = {};
+        order.number = 1000 + round;
+        uint32_t ticket = 0;
+        uint64_t done = 0;
+        // 16-byte words are written: the place has their alignment, as mapped memory has.
+        std::vector<uint4> place(size_t{9} * stride / 4, uint4{~0u, ~0u, ~0u, ~0u});
+        const aotx::StepGiveArgs args = {&order,
+                                         logits.data(),
+                                         counts.data(),
+                                         &ticket,
+                                         reinterpret_cast<float*>(place.data()),
+                                         &done,
+                                         stride,
+                                         0};
+        emu::LaunchShape shape;
+        shape.grid = dim3(1 + static_cast<uint32_t>(random() % 5));
+        shape.block = dim3(aotx::kStepThreads);
+        REQUIRE(emu::run<aotx::step_give>(shape, args));
+        const size_t bytes = size_t{wanted} * stride * sizeof(float);
+        REQUIRE((bytes == 0 || std::memcmp(place.data(), logits.data(), bytes) == 0));
+        REQUIRE(place[size_t{wanted} * stride / 4].x == ~0u);
+        REQUIRE(done == order.number);
+        REQUIRE(ticket == 0);
+    }
+}
+
+// A kernel that is added to the list must be compared with a reference, here or with the matrices.
+TEST_CASE("every kernel of the list is compared with a plain reference")
+{
+    std::set<std::string> compared = {"step_take", "step_give", "embed", "attention", "sample"};
+    for (const GoldenRow& golden : golden_rows()) {
+        std::string name;
+        for (const char letter : golden.name) {
+            name += static_cast<char>(std::tolower(letter));
+        }
+        if (name.find("_k") != std::string::npos) {
+            name.erase(name.find('_'), 1);  // q4_k is q4k in the list
+        }
+        compared.insert("matmul_" + name + "_narrow");
+        compared.insert("matmul_" + name + "_wide");
+    }
+    std::set<std::string> listed;
+#define AOTX_KERNEL(name, arguments, function) listed.insert(#name);
+    AOTX_KERNELS_TEXT
+#undef AOTX_KERNEL
+    REQUIRE(listed == compared);
 }
