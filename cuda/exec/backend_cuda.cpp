@@ -116,19 +116,25 @@ public:
     int capture(void* stream, void (*record)(void* user, void* stream), void* user,
                 void** executable) const override
     {
+        cudaGetLastError();  // what is found below came from record
         // Relaxed: record may allocate or touch other streams while it sets itself up.
         if (status_of(cudaStreamBeginCapture(stream_of(stream), cudaStreamCaptureModeRelaxed)) !=
             FRT_OK) {
             return FRT_ERR_CAPTURE;
         }
         record(user, stream);
+        // record answers nothing, so a call of its that failed shows here or in a graph that
+        // lacks it.
+        const int recorded = status_of(cudaGetLastError());
         cudaGraph_t graph = nullptr;
         if (status_of(cudaStreamEndCapture(stream_of(stream), &graph)) != FRT_OK ||
             graph == nullptr) {
             return FRT_ERR_CAPTURE;
         }
         cudaGraphExec_t ready = nullptr;
-        const int status = status_of(cudaGraphInstantiateWithFlags(&ready, graph, 0));
+        const int status = recorded != FRT_OK
+                               ? recorded
+                               : status_of(cudaGraphInstantiateWithFlags(&ready, graph, 0));
         status_of(cudaGraphDestroy(graph));
         if (status != FRT_OK) {
             return FRT_ERR_CAPTURE;

@@ -143,7 +143,8 @@ void frt_graph_destroy(frt_graph graph);
 
 /* Record work under a key; an existing variant of that key is replaced. record is called once with
  * the native stream to enqueue on (on the CPU backend: the recorder of cpu_recorder.h). -1 null;
- * -4 nothing could be captured, and the table is as it was. [warm] [allocates] */
+ * -4 nothing could be captured or a call of record failed, and the table is as it was. [warm]
+ * [allocates] */
 int frt_graph_capture(frt_graph graph, frt_shape_key key, void (*record)(void* user, void* stream),
                       void* user);
 
