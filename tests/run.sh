@@ -23,13 +23,13 @@ flashrt_loader_test flashrt_exec_test loop_requests loop_handshake loop_simulati
 # Programs that parse, own memory or cross the ABI, for the address and undefined behaviour sanitizers. Header matrices,
 # documents and tests that start installed programs prove nothing more there, and a whole second build costs minutes.
 asan_tests="sdk_packets sdk_golden sdk_handles sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz flashrt_builder_test
-flashrt_exec_test flashrt_reach_test flashrt_producers_test flashrt_loader_test flashrt_conformance_test
-core_operations core_model core_submission core_sample fuzz_core_packets loop_requests loop_simulation
-text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf text_fuzz_tokenizer text_fuzz_chat
-broker_test config_test base_test test_gateway_head test_gateway_access test_gateway_chat_request
-test_gateway_transport test_gateway_service fuzz_gateway_head fuzz_gateway_chunk fuzz_gateway_chat
-fuzz_gateway_utf8 fuzz_gateway_grants
-loop_cuda_backend_test loop_cuda_requests_test kernels_cuda_matmul_test kernels_cuda_attention_test"
+flashrt_exec_test flashrt_exec_cuda_test flashrt_reach_test flashrt_producers_test flashrt_loader_test
+flashrt_conformance_test core_operations core_model core_submission core_sample fuzz_core_packets
+loop_requests loop_simulation text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf
+text_fuzz_tokenizer text_fuzz_chat broker_test config_test base_test test_gateway_head test_gateway_access
+test_gateway_chat_request test_gateway_transport test_gateway_service fuzz_gateway_head fuzz_gateway_chunk
+fuzz_gateway_chat fuzz_gateway_utf8 fuzz_gateway_grants loop_cuda_backend_test loop_cuda_requests_test
+kernels_cuda_matmul_test kernels_cuda_attention_test"
 
 say() { printf '\n== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
 started=$(date +%s)

@@ -355,6 +355,11 @@ TEST_CASE("override refuses hostile bases without retaining", "[override]")
             &base.model, &verbs, nullptr, &native, Owner::retain, Owner::release);
         REQUIRE(model != nullptr);
         CHECK(base.owner.retained == 1);
+        // A base without a tail, or without a plan, offers nothing.
+        const void* table = &row;
+        const bool has_plan = base.query_code == 0;
+        CHECK(model->query_extension(model, 1, 1, &table) == (has_plan ? 0 : -3));
+        CHECK(table == (has_plan ? &base.plan : nullptr));
         model->release(model->owner);
         CHECK(base.owner.released == 1);
     }
@@ -418,4 +423,20 @@ TEST_CASE("eight threads retain and release, and every owner ends once", "[lifet
     CHECK(base_owner.released == 1);
     CHECK(native_owner.released == 1);
     CHECK(export_owner.released == 1);
+}
+
+TEST_CASE("an export and its runtime share one count", "[lifetime]")
+{
+    Owner owner;
+    int self = 0;
+    frt_model_runtime_v1* model = make_model(&owner, &self, false);
+    const frt_runtime_export_v1* exp = model->exp;
+    CHECK(owner.retained == 1);
+    CHECK(model->owner == exp->owner);
+    exp->retain(exp->owner);
+    model->release(model->owner);
+    CHECK(owner.released == 0);
+    CHECK(model->n_ports == 1);  // a reference to either keeps both
+    exp->release(exp->owner);
+    CHECK(owner.released == 1);
 }

@@ -4,8 +4,8 @@
 // Thread:   verbs on one thread; release from any.
 // Lifetime: from open until the last release, unless the broken rule says otherwise.
 //
-// Configuration: {} or {"break": "rule"}. The object is a hand-made copy of one that the builder
-// made, so that anything in it can be bent.
+// Configuration: {} or {"break": "rule"}; rules of "loader." are for the loader's own tests. The
+// object is a hand-made copy of one that the builder made, so that anything in it can be bent.
 #include <pthread.h>
 #include <semaphore.h>
 #include <unistd.h>
@@ -445,6 +445,9 @@ void bend_model(Broken* broken)
         broken->plan_stage = {"only", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
     }
     model->verbs.prepare = broken->breaks("verb.callable") ? nullptr : prepare;
+    if (broken->breaks("loader.no_release")) {
+        model->release = nullptr;
+    }
     if (broken->breaks("lifetime.owner")) {
         model->release = retain_nothing;
         model->retain = release_and_end;
@@ -526,7 +529,12 @@ int open_broken(const char* rule, frt_model_runtime_v1** out)
     bend_model(broken);
     bend_identity(broken);
     *out = &broken->model;
-    return FRT_VERB_OK;
+    if (broken->breaks("gate.size") || broken->breaks("loader.no_release")) {
+        // Nobody can release these, so a leak checker must still find them, also at exit.
+        [[maybe_unused]] static Broken* volatile kept[2];
+        kept[broken->breaks("gate.size") ? 0 : 1] = broken;
+    }
+    return broken->breaks("loader.code_and_object") ? FRT_VERB_SHAPE : FRT_VERB_OK;
 }
 
 // The rules about the factory itself. true: this call is answered here.
@@ -565,6 +573,9 @@ extern "C" __attribute__((visibility("default"))) int frt_model_runtime_open_v1(
     }
     if (!good) {
         return FRT_VERB_INVALID;
+    }
+    if (rule == "loader.no_object") {
+        return FRT_VERB_OK;
     }
     int code = 0;
     if (bend_factory(rule, &code)) {

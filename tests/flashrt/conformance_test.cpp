@@ -5,10 +5,13 @@
 // Lifetime: the test program.
 #include "conformance/conformance.h"
 
+#include <dlfcn.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "conformance/allocation_calls.h"
+#include "conformance/subject.h"
 
 using namespace flashrt::conformance;
 
@@ -116,5 +119,51 @@ TEST_CASE("files that are no producers are named as such", "[conformance]")
         INFO(row);
         const std::vector<Finding> findings = run_on(row, "{}");
         CHECK(verdict_on(findings, "factory.symbol") == Verdict::fail);
+    }
+}
+
+TEST_CASE("the libraries export the contract and nothing else, under their own names", "[symbols]")
+{
+    const std::set<std::string> runtime = {
+        "frt_runtime_builder_create", "frt_model_runtime_builder_create_metadata",
+        "frt_runtime_builder_add_stream", "frt_runtime_builder_add_graph",
+        "frt_runtime_builder_add_buffer", "frt_runtime_builder_add_region",
+        "frt_runtime_builder_add_identity", "frt_runtime_builder_set_manifest",
+        "frt_runtime_builder_add_port", "frt_runtime_builder_add_stage",
+        "frt_runtime_builder_add_generic_stage", "frt_runtime_builder_set_generic_stage_runner",
+        "frt_runtime_builder_finish", "frt_runtime_builder_finish_model", "frt_model_runtime_wrap",
+        "frt_model_runtime_override_verbs", "frt_runtime_fingerprint",
+        // Added by this implementation.
+        "frt_runtime_builder_destroy", "frt_runtime_builder_add_extension", "frt_runtime_refusal"};
+    const std::set<std::string> exec = {
+        "frt_ctx_create", "frt_ctx_destroy", "frt_ctx_stream", "frt_ctx_wrap_stream",
+        "frt_ctx_event", "frt_event_destroy", "frt_event_record", "frt_stream_wait",
+        "frt_buffer_alloc", "frt_buffer_wrap", "frt_buffer_dptr", "frt_buffer_bytes",
+        "frt_buffer_name", "frt_buffer_copy", "frt_graph_create", "frt_graph_destroy",
+        "frt_graph_capture", "frt_graph_adopt", "frt_graph_bind", "frt_graph_replay",
+        "frt_graph_has_variant", "frt_graph_evict", "frt_graph_evict_lru",
+        "frt_graph_variant_count", "frt_plan_create", "frt_plan_destroy", "frt_plan_add",
+        "frt_plan_after", "frt_plan_execute", "frt_plan_sync",
+        // Added by this implementation.
+        "frt_ctx_create_on", "frt_ctx_backend", "frt_ctx_native_stream", "frt_stream_sync",
+        "frt_buffer_write", "frt_buffer_read", "frt_graph_bound"};
+    const struct {
+        const char* path;
+        const char* soname;
+        const std::set<std::string>& want;
+    } rows[] = {{RUNTIME_LIBRARY, "libflashrt_runtime.so", runtime},
+                {EXEC_LIBRARY, "libflashrt_exec.so", exec}};
+    for (const auto& row : rows) {
+        INFO(row.path);
+        const std::vector<std::string> names = exported_symbols(row.path);
+        CHECK(std::set<std::string>(names.begin(), names.end()) == row.want);
+        void* library = dlopen(row.path, RTLD_NOW | RTLD_LOCAL);
+        REQUIRE(library != nullptr);
+        void* by_name = dlopen(row.soname, RTLD_NOW | RTLD_NOLOAD);
+        CHECK(by_name == library);
+        // The builder never calls a handle, so its library needs no execution layer.
+        CHECK((dlsym(library, "frt_graph_replay") != nullptr) == (row.want == exec));
+        dlclose(by_name);
+        dlclose(library);
     }
 }

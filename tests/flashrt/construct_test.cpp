@@ -254,6 +254,11 @@ const Row kRows[] = {
      [](B b) { return frt_runtime_builder_add_generic_stage(b, "s", 0, 1, nullptr, 0); }},
     {"plan: references of OPAQUE stages are free", 0, "",
      [](B b) { return frt_runtime_builder_add_generic_stage(b, "s", 1, UINT32_MAX, nullptr, 0); }},
+    {"plan: references of OPAQUE stages may repeat", 0, "",
+     [](B b) {
+         opaque(b, "r");
+         return opaque(b, "s");
+     }},
     {"plan: future dependency", -1, "earlier", [](B b) { return opaque(b, "s", kOne, 1); }},
     {"plan: repeated dependency", -1, "increasing",
      [](B b) {

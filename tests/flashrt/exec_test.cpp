@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -74,6 +75,48 @@ TEST_CASE("a context begins with stream 0 and makes new streams", "[exec]")
     CHECK(frt_ctx_stream(nullptr, 0) == FRT_ERR_INVALID);
     CHECK(frt_ctx_create_on("abacus") == nullptr);
     frt_ctx_destroy(nullptr);
+}
+
+TEST_CASE("the environment picks the backend of a context", "[exec]")
+{
+    const struct {
+        const char* value;
+        const char* backend;  // nullptr: none can be made
+    } rows[] = {{"cpu", "cpu"}, {"abacus", nullptr}, {"CPU", nullptr}};
+    for (const auto& row : rows) {
+        INFO(row.value);
+        setenv("FLASHRT_EXEC_BACKEND", row.value, 1);
+        frt_ctx ctx = frt_ctx_create();
+        CHECK((ctx == nullptr) == (row.backend == nullptr));
+        CHECK(std::string(frt_ctx_backend(ctx)) == (row.backend == nullptr ? "" : row.backend));
+        frt_ctx_destroy(ctx);
+    }
+    // Empty is unset: a device where one answers, the CPU where none does.
+    setenv("FLASHRT_EXEC_BACKEND", "", 1);
+    frt_ctx ctx = frt_ctx_create();
+    CHECK(ctx != nullptr);
+    frt_ctx_destroy(ctx);
+    unsetenv("FLASHRT_EXEC_BACKEND");
+    CHECK(frt_ctx_create_on(nullptr) == nullptr);
+}
+
+TEST_CASE("nothing is made without a context, and NULL is nothing to destroy", "[exec]")
+{
+    CHECK(frt_ctx_wrap_stream(nullptr, nullptr) == FRT_ERR_INVALID);
+    CHECK(frt_ctx_native_stream(nullptr, 0) == nullptr);
+    CHECK(frt_ctx_event(nullptr) == nullptr);
+    CHECK(frt_buffer_alloc(nullptr, "a", 8) == nullptr);
+    CHECK(frt_graph_create(nullptr, "g", 0) == nullptr);
+    CHECK(frt_plan_create(nullptr) == nullptr);
+    CHECK(frt_graph_capture(nullptr, 0, record_nothing, nullptr) == FRT_ERR_INVALID);
+    CHECK(frt_graph_replay(nullptr, 0, 0) == FRT_ERR_INVALID);
+    CHECK(frt_graph_bound(nullptr, "x") == nullptr);
+    CHECK(frt_plan_sync(nullptr) == FRT_ERR_INVALID);
+    frt_graph_destroy(nullptr);
+    Context context;
+    frt_buffer nameless = frt_buffer_alloc(context.ctx, nullptr, 8);
+    CHECK(std::string(frt_buffer_name(nameless)).empty());
+    CHECK(frt_graph_create(context.ctx, nullptr, 0) != nullptr);
 }
 
 TEST_CASE("buffers answer for themselves and copies stay inside", "[exec]")

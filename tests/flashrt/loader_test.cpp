@@ -297,6 +297,7 @@ TEST_CASE("files that are no producers are refused with a reason", "[loader]")
                 {"no configuration", SCALE_LIBRARY, nullptr, LoadStatus::arguments},
                 {"no file", "/nowhere/libnothing.so", "{}", LoadStatus::library},
                 {"no library", "/etc/passwd", "{}", LoadStatus::library},
+                {"a symbol that nobody defines", UNRESOLVED_PRODUCER, "{}", LoadStatus::library},
                 {"no symbol", RUNTIME_LIBRARY, "{}", LoadStatus::symbol},
                 {"the producer refuses", SCALE_LIBRARY, "{}", LoadStatus::factory}};
     for (const auto& row : rows) {
@@ -306,5 +307,38 @@ TEST_CASE("files that are no producers are refused with a reason", "[loader]")
         CHECK(std::string(loaded.reason()).size() > 0);
         CHECK(loaded.runtime() == nullptr);
         CHECK_FALSE(mapped(SCALE_LIBRARY));
+    }
+}
+
+TEST_CASE("what a factory hands out is judged, released and unloaded", "[loader]")
+{
+    const struct {
+        const char* rule;
+        const char* breaks;
+        LoadStatus want;
+        int factory_code;
+        bool stays_mapped;  // what cannot be released keeps its code
+    } rows[] = {
+        {"a failure without an object", "factory.opens", LoadStatus::factory, -6, false},
+        {"a failure and an object", "loader.code_and_object", LoadStatus::factory, -4, false},
+        {"success without an object", "loader.no_object", LoadStatus::factory, 0, false},
+        {"an export that fails its gate", "gate.required", LoadStatus::gate, 0, false},
+        {"two authorities", "authority.one", LoadStatus::authority, 0, false},
+        {"a plan without an OPAQUE stage", "authority.plan", LoadStatus::authority, 0, false},
+        {"nothing wrong", "", LoadStatus::loaded, 0, false},
+        {"a stamp that cannot be trusted", "gate.size", LoadStatus::gate, 0, true},
+        {"no release", "loader.no_release", LoadStatus::gate, 0, true},
+    };
+    for (const auto& row : rows) {
+        INFO(row.rule);
+        const std::string config = std::string("{\"break\":\"") + row.breaks + "\"}";
+        frt::LoadedModel loaded;
+        CHECK(loaded.open(BROKEN_LIBRARY, config.c_str()) == row.want);
+        CHECK(loaded.factory_code() == row.factory_code);
+        CHECK(std::string(loaded.reason()).empty() == (row.want == LoadStatus::loaded));
+        // LOCAL: no producer's factory is visible to the rest of the process.
+        CHECK(dlsym(RTLD_DEFAULT, FRT_MODEL_RUNTIME_OPEN_V1_SYMBOL) == nullptr);
+        loaded.close();
+        CHECK(mapped(BROKEN_LIBRARY) == row.stays_mapped);
     }
 }

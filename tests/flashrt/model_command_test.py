@@ -290,6 +290,10 @@ class Test:
         assert [row["name"] for row in measured["series"]] == ["set_input x", "get_output y", "tick"]
         assert all(row["p50"] <= row["p90"] <= row["p99"] <= row["p99.9"] <= row["max"] and row["jitter"] >= 0 and
                    0 < row["mean"] <= row["max"] for row in measured["series"])
+        # SETUP ports belong outside ticks: they are no hot verb.
+        measured = json.loads(self.model("bench", self.broken, "--ticks", "5", "--json"))
+        names = [row["name"] for row in measured["series"]]
+        assert "set_input x" in names and "set_input mode" not in names, names
         self.model(*words, "--svg", "/nowhere/ticks.svg", want=3)
         self.model("bench", self.scale, "--config", '{"gain":2}', "--ticks", "0", want=2)
 
