@@ -18,8 +18,9 @@ def source(name):
     path = HERE / name
     if not path.is_file():
         return None
-    # Long strings are cut into neighbours.
-    return re.sub(r'"\s*\n\s*"', "", path.read_text())
+    # Long strings are cut into neighbours, and lists in scripts into lines.
+    text = re.sub(r'"\s*\n\s*"', "", path.read_text())
+    return text if name.endswith(".cpp") else re.sub(r"\s+", " ", text)
 
 
 def citations(page):
