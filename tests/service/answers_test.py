@@ -6,12 +6,14 @@ Thread:   main.
 Lifetime: one run; AOTX_BUILD names the build folder.
 """
 import base64
+import http.client
 import json
 import re
 import signal
 import socket
 import struct
 import sys
+import threading
 import time
 import unittest
 from pathlib import Path
@@ -114,8 +116,8 @@ def reasons_of(chunks):
 
 
 class Case(unittest.TestCase):
-    def serve(self, models, **sections):
-        self.service = Service(models, **sections)
+    def serve(self, models, principals=None, **sections):
+        self.service = Service(models, principals, **sections)
         self.addCleanup(self.service.__exit__, None, None, None)
         self.service.start()
         return self.service
@@ -427,9 +429,39 @@ class Resuming(Case):
             self.assertEqual(b"".join(data for data, _ in self.events(handle, last)), self.WHOLE[len(first):])
 
 
+class Reuse(Case):
+    def test_2000_answers_over_few_rows_reach_their_own_principal_alone(self):
+        # The model answers with the tokens that it was fed: the principal's own marker, or somebody else's.
+        self.serve([scripted_model(echo=True, sequences=2)], [Principal("alice", active=4), Principal("bob", active=4)],
+                   device={"requests": 4, "execution_slots": 2, "active_requests": 4})
+        failures = []
+
+        def rounds(principal, marker):
+            connection = http.client.HTTPConnection("127.0.0.1", self.service.port, timeout=PATIENCE_S)
+            for number in range(1000):
+                text = marker * (1 + number % 50) + str(number)
+                body = {"model": "test", "messages": [{"role": "user", "content": text}]}
+                connection.request("POST", "/v1/chat/completions", json.dumps(body), {
+                    "Authorization": f"Bearer {principal.token}", "Content-Type": "application/json"})
+                answer = json.loads(connection.getresponse().read())
+                fed = [256, 258, *text.encode(), 260, 259]
+                if (answer["choices"][0]["message"]["content"] != " ".join(map(str, fed))
+                        or answer["usage"]["prompt_tokens"] != len(fed)):
+                    failures.append((principal.name, number, answer))
+                    break
+            connection.close()
+
+        threads = [threading.Thread(target=rounds, args=pair) for pair in zip(self.service.principals, "AB")]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(failures, [])
+
+
 class Handles(Case):
     def test_every_form_of_a_handle_is_answered_like_one_that_never_was(self):
-        self.serve([scripted_model(pieces=["616263"])], principals=[Principal("alice"), Principal("bob")])
+        self.serve([scripted_model(pieces=["616263"])], [Principal("alice"), Principal("bob")])
         handle = self.submit()
         alice, bob = (principal.token for principal in self.service.principals)
         never = handle[:21] + "f" * 32
