@@ -5,6 +5,7 @@
 #include <fcntl.h>
 
 #include "gateway_fixture.h"
+#include "service/base/base64.h"
 
 namespace {
 
@@ -295,6 +296,29 @@ TEST_CASE("native: admission, windows at every cursor, cancellation")
         CHECK(contains(cancel.body, "\"state\":\"running\""));
     }
     CHECK(client.ask(post("/aotx/v1/requests/" + handle + "/cancel", "{\"a\":1}")).status == 400);
+}
+
+TEST_CASE("native: windows of every width at every byte, wherever characters are cut")
+{
+    Gateway gateway;
+    const std::string handle = gateway.submit();
+    const std::string whole = "\xf0\x9f\x98\x80\xe4\xbd\xa0\xe4";
+    Client client(gateway.port);
+    for (size_t cursor = 0; cursor <= whole.size(); cursor++) {
+        for (const size_t width : {size_t{1}, size_t{2}, size_t{3}, size_t{5}}) {
+            const std::string window = whole.substr(cursor, width);
+            gateway.device->change(
+                [&](FakeRequest& request) { request.output = whole.substr(0, cursor) + window; });
+            const Answer answer = client.ask(
+                get("/aotx/v1/requests/" + handle + "?cursor=" + std::to_string(cursor)));
+            std::string base64(aotx::base64_characters(window.size()), '\0');
+            aotx::base64_encode(reinterpret_cast<const uint8_t*>(window.data()), window.size(),
+                                base64.data());
+            CHECK(contains(answer.body, "\"bytes\":\"" + base64 + "\",\"cursor\":\"" +
+                                            std::to_string(cursor) + "\",\"next_cursor\":\"" +
+                                            std::to_string(cursor + window.size()) + "\""));
+        }
+    }
 }
 
 TEST_CASE("a handle of somebody else looks like one that never was")

@@ -191,6 +191,13 @@ TEST_CASE("every fault is refused with its field named")
          "metadata key"},
         {"a key of 2^64-1 bytes", [] { return long_string(UINT64_MAX); }, AOTX_ERR_LENGTH,
          "metadata key"},
+        {"a text of 2^63 bytes",
+         [] {
+             return with([](GgufWriter* w) {
+                 w->add_raw("odd", 8, {0, 0, 0, 0, 0, 0, 0, 0x80, 'x'});
+             });
+         },
+         AOTX_ERR_LENGTH, "odd"},
         {"an empty key", [] { return with([](GgufWriter* w) { w->add_u32("", 1); }); },
          AOTX_ERR_RANGE, "metadata key"},
         {"a key that is there twice",
