@@ -18,18 +18,29 @@ esac
 
 # Test programs in which threads meet; the rest has nothing for ThreadSanitizer to find, and building it twice more
 # costs minutes. Each name is a target and a test.
-tsan_tests="worker_pool_test broker_test base_test notify_test sdk_mailbox sdk_broker_client flashrt_builder_test
-flashrt_loader_test flashrt_exec_test loop_requests loop_handshake loop_simulation test_gateway_service test_gateway_transport loop_cuda_backend_test"
+tsan_tests="
+    sdk_mailbox sdk_broker_client
+    flashrt_builder_test flashrt_loader_test flashrt_exec_test
+    loop_requests loop_handshake loop_simulation loop_cuda_backend_test
+    worker_pool_test
+    broker_test base_test notify_test
+    test_gateway_service test_gateway_transport
+"
 # Programs that parse, own memory or cross the ABI, for the address and undefined behaviour sanitizers. Header matrices,
 # documents and tests that start installed programs prove nothing more there, and a whole second build costs minutes.
-asan_tests="sdk_packets sdk_golden sdk_handles sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz flashrt_builder_test
-flashrt_exec_test flashrt_exec_cuda_test flashrt_reach_test flashrt_producers_test flashrt_loader_test
-flashrt_conformance_test core_operations core_model core_submission core_sample fuzz_core_packets
-loop_requests loop_simulation text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf
-text_fuzz_tokenizer text_fuzz_chat broker_test config_test base_test test_gateway_head test_gateway_access
-test_gateway_chat_request test_gateway_transport test_gateway_service fuzz_gateway_head fuzz_gateway_chunk
-fuzz_gateway_chat fuzz_gateway_utf8 fuzz_gateway_grants loop_cuda_backend_test loop_cuda_requests_test
-kernels_cuda_matmul_test kernels_cuda_attention_test"
+asan_tests="
+    sdk_packets sdk_golden sdk_handles sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz
+    flashrt_builder_test flashrt_exec_test flashrt_exec_cuda_test flashrt_reach_test flashrt_producers_test
+    flashrt_loader_test flashrt_conformance_test
+    core_operations core_model core_submission core_sample fuzz_core_packets
+    loop_requests loop_simulation loop_cuda_backend_test loop_cuda_requests_test
+    test_kernels_cpu kernels_cuda_matmul_test kernels_cuda_attention_test
+    test_text_forward text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf text_fuzz_tokenizer
+    text_fuzz_chat
+    broker_test config_test base_test
+    test_gateway_head test_gateway_access test_gateway_chat_request test_gateway_transport test_gateway_service
+    fuzz_gateway_head fuzz_gateway_chunk fuzz_gateway_chat fuzz_gateway_utf8 fuzz_gateway_grants
+"
 
 say() { printf '\n== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
 started=$(date +%s)
@@ -46,7 +57,8 @@ failed_step=no
 
 # names_pattern NAMES: a pattern that matches each of them whole.
 names_pattern() {
-    echo "^($(echo "$1" | tr -s ' \n' '|' | sed 's/|$//'))\$"
+    # shellcheck disable=SC2086
+    echo "^($(echo $1 | tr ' ' '|'))\$"
 }
 
 # build FOLDER TARGETS CMAKE_OPTION...; no targets: all
