@@ -45,7 +45,9 @@ void add_check(Command& model, Context& context)
                       return model_check(context, arguments->target, arguments->own);
                   });
     add_target_options(&command, &arguments->target, true);
-    command.option("--ticks", &arguments->own.ticks, "ticks of the hot checks").show_default();
+    command.option("--ticks", &arguments->own.ticks, "ticks of the hot checks")
+        .show_default()
+        .range(1, 100000000);
     command.flag("--all", &arguments->own.all, "also show rules that hold or were skipped");
 }
 

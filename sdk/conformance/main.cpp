@@ -3,6 +3,7 @@
 // Thread:   main.
 // Lifetime: the process.
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -40,6 +41,15 @@ bool add_feed(const char* argument, Options* options)
     return static_cast<bool>(file);
 }
 
+// At least 1: no tick at all would hold every hot rule.
+bool parse_ticks(const char* text, uint32_t* ticks)
+{
+    char* end = nullptr;
+    const unsigned long value = std::strtoul(text, &end, 10);
+    *ticks = static_cast<uint32_t>(value);
+    return text[0] >= '0' && text[0] <= '9' && *end == '\0' && value > 0 && value <= 100000000;
+}
+
 bool parse(int argc, char** argv, Options* options, bool* all)
 {
     for (int at = 1; at < argc; at++) {
@@ -50,7 +60,9 @@ bool parse(int argc, char** argv, Options* options, bool* all)
         } else if (argument == "--config" && more) {
             options->config = argv[++at];
         } else if (argument == "--ticks" && more) {
-            options->ticks = static_cast<uint32_t>(std::strtoul(argv[++at], nullptr, 10));
+            if (!parse_ticks(argv[++at], &options->ticks)) {
+                return false;
+            }
         } else if (argument == "--feed" && more) {
             if (!add_feed(argv[++at], options)) {
                 return false;

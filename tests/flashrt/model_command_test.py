@@ -314,6 +314,7 @@ class Test:
         assert not rows["conforms"] and [row["rule"] for row in rows["findings"] if row["verdict"] == "FAIL"] == [
             "graph.stream"]
         self.model("check", "/etc/passwd", want=5)
+        self.model(*good, "--ticks", "0", want=2)  # no tick at all would hold every hot rule
 
     def refusals(self):
         self.model("inspect", "/nowhere.so", want=3)

@@ -95,6 +95,20 @@ def through_cmake(source, prefix, folder):
     assert f"aotx_DIR:PATH={prefix}/" in cache, "another aotx was found"
 
 
+def check_program(program, library):
+    """What flashrt-check says and answers, besides the findings."""
+    rules = run(program, "--rules").splitlines()
+    assert len(rules) == 70 and all(len(line.split(None, 1)) == 2 for line in rules), rules
+    told = run(program, library, "--config", CONFIG)
+    assert told.count("\n") == 1 and "0 broken, 0 warnings" in told, told
+    assert "pass  factory.opens" in run(program, library, "--config", CONFIG, "--all", "--ticks", "3")
+    for words in ([], ["--all"], [library, library], [library, "--ticks"], [library, "--ticks", "0"],
+                  [library, "--ticks", "-1"], [library, "--ticks", "3x"], [library, "--feed", "nofile"],
+                  [library, "--feed", "port=/nowhere"], [library, "--what"]):
+        done = subprocess.run([program, *words], capture_output=True, text=True)
+        assert done.returncode == 2 and done.stderr.startswith("usage:") and not done.stdout, words
+
+
 def through_pkgconfig(source, prefix, folder):
     environment = {**os.environ, "PKG_CONFIG_PATH": f"{prefix}/share/pkgconfig"}
     flags = run("pkg-config", "--cflags", "--libs", "aotx", env=environment).split()
@@ -113,8 +127,7 @@ def through_pkgconfig(source, prefix, folder):
     flags = run("pkg-config", "--cflags", "--libs", "flashrt_conformance", env=environment).split()
     run("c++", "-std=c++17", source / "check.cpp", *flags, "-o", folder / "check")
     prove(folder / "check", folder / "libfollow.so")
-    told = run(prefix / "bin" / "flashrt-check", folder / "libfollow.so", "--config", CONFIG)
-    assert "0 broken, 0 warnings" in told, told
+    check_program(prefix / "bin" / "flashrt-check", folder / "libfollow.so")
 
 
 def main():
