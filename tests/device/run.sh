@@ -58,7 +58,7 @@ code=$(echo "$card" | awk -F', *' '{gsub(/\./, "", $3); print $3}')
 
 cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=RelWithDebInfo -DAOTX_DEVICE_TESTS=ON \
     -DAOTX_CUDA_ARCHITECTURES="$code" >"$log" 2>&1 || { line build fail "cmake: $(tail -n 1 "$log")"; finish 1; }
-check build 300 ninja -C "$build" aotx_cuda device_check device_requests_test || finish 1
+check build 300 ninja -C "$build" aotx_cuda device_check device_requests_test device_text || finish 1
 
 free_before=$(nvidia-smi --query-gpu=memory.free --format=csv,noheader,nounits | head -n 1)
 check conformance 60 "$build/bin/device_requests_test"
@@ -82,7 +82,21 @@ if [ "$quick" != --quick ] && command -v compute-sanitizer >/dev/null; then
 else
     line sanitizer "left out" "not installed, or --quick"
 fi
+copy=0
 if check rates 60 "$build/bin/device_check" rates; then
+    cat "$log"
+    copy=$(sed -n 's/^copy: \([0-9]*\) GB.*/\1/p' "$log")
+fi
+model=$(sh packaging/fetch_model.sh 2>/dev/null | tail -n 1)
+if [ -f "$model" ]; then
+    check numerics 90 "$build/bin/device_text" numerics "$model"
+    if check decode 60 "$build/bin/device_text" speed "$model"; then
+        cat "$log"
+    fi
+else
+    line numerics "left out" "the model could not be fetched"
+fi
+if check billion 120 "$build/bin/device_text" billion "$copy"; then
     cat "$log"
 fi
 finish "$failed"

@@ -10,6 +10,7 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -258,4 +259,43 @@ TEST_CASE("a failed device answers -6 until everything is closed and it is back"
     REQUIRE(fake_cuda_api()->reset_device() == 0);
     REQUIRE(text->sequence_open(text->self, 2, 40) == 0);
     CHECK(feed(text, 2, {3, 1, 4}) == want);
+}
+
+// By hand, since the shim needs a minute a token: AOTX_MODEL=file text_cuda_test '[model]'.
+TEST_CASE("the real model says the same on both engines", "[.][model]")
+{
+    const char* const path = std::getenv("AOTX_MODEL");
+    REQUIRE(path != nullptr);
+    fake_cuda() = FakeCuda();
+    const std::string config = std::string("{\"model_path\":\"") + path +
+                               "\",\"sequences\":1,\"kv_tokens\":64,\"step_tokens\":16,";
+    TextRuntime cuda;
+    TextRuntime cpu;
+    TextReason reason;
+    REQUIRE(cuda.open((config + "\"device\":\"cuda\"}").c_str(), &reason, &open_shim) == 0);
+    REQUIRE(cpu.open((config + "\"activations\":\"float\"}").c_str(), &reason) == 0);
+    const uint32_t vocab = cpu.properties().vocab_size;
+    std::vector<int32_t> next = {1, 4093, 198, 1780, 314};
+    for (TextRuntime* const runtime : {&cuda, &cpu}) {
+        REQUIRE(runtime->sequence_open(0, 32) == 0);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        aotx_text_row rows[2];
+        for (uint32_t side = 0; side < 2; side++) {
+            rows[side] = {0, static_cast<uint32_t>(next.size()), next.data(), 1, 0, nullptr};
+            REQUIRE((side == 0 ? cuda : cpu).step(&rows[side], 1) == 0);
+        }
+        double largest = 0;
+        double difference = 0;
+        for (uint32_t at = 0; at < vocab; at++) {
+            largest = std::max(largest, std::fabs(static_cast<double>(rows[1].logits[at])));
+            difference = std::max(difference, std::fabs(static_cast<double>(rows[0].logits[at]) -
+                                                        rows[1].logits[at]));
+        }
+        WARN("step " << i << ": deviation " << difference / largest);
+        CHECK(difference / largest < 1e-2);
+        const int32_t best = core_argmax(rows[1].logits, vocab);
+        CHECK(core_argmax(rows[0].logits, vocab) == best);
+        next = {best};
+    }
 }
