@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: install_packages.sh SCOPE...   install those packages of debian-packages.txt that are missing.
-# Purpose:  bring a Debian system to what a scope needs (build, model, test, bench); nothing else is touched.
+# Purpose:  bring a Debian system to what a scope needs (build, model, test, bench, arm64); nothing else is touched.
 # Owns:     nothing.
 # Thread:   one.
 # Lifetime: one run; exit 1 when something is missing and cannot be installed.

@@ -5,12 +5,13 @@
 # Owns:     build-arm64 at the top: objects, and a copy of Debian's arm64 package of Highway.
 # Thread:   one.
 # Lifetime: one run, about two minutes. Not part of tests/run.sh, because a machine of that kind runs the same tests
-#           natively there. Needs g++-aarch64-linux-gnu and qemu-user-static.
+#           natively there. Installs the packages of scope arm64.
 set -eu
 top=$(cd "$(dirname "$0")/.." && pwd)
 cd "$top"
 compiler=aarch64-linux-gnu-g++
 runner=qemu-aarch64-static
+sh packaging/install_packages.sh arm64
 for program in $compiler $runner apt-get dpkg-deb; do
     command -v "$program" > /dev/null || { echo "skipped: no $program" >&2; exit 77; }
 done

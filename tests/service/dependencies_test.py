@@ -20,7 +20,7 @@ class Dependencies(unittest.TestCase):
                 self.assertTrue(reason)
                 listed.append((name, scope))
         page = (ROOT / "docs/dependencies.md").read_text()
-        documented = re.findall(r"^\| ([a-z0-9+.-]+) \| (build|model|test|bench) \| \S", page, re.M)
+        documented = re.findall(r"^\| ([a-z0-9+.-]+) \| (build|model|test|bench|arm64) \| \S", page, re.M)
         self.assertEqual(listed, documented)
         self.assertEqual(len(listed), len(set(listed)))
 
