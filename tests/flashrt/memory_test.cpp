@@ -1,5 +1,6 @@
-// Purpose:  whichever allocation fails: builder, wrap, override, stage plans, configurations and the
-//           execution layer say so, leave nothing behind, and end every owner as often as it began.
+// Purpose:  whichever allocation fails: builder, wrap, override, stage plans, configurations and
+//           the execution layer say so, leave nothing behind, and end every owner as often as it
+//           began.
 // Owns:     nothing.
 // Thread:   one.
 // Lifetime: the test program.
