@@ -10,7 +10,7 @@
 
 #include "cuda_state.h"
 #include "cuda_tick_list.h"
-#include "cuda_trace.h"
+#include "trace.h"
 
 namespace aotx {
 

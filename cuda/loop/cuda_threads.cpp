@@ -8,7 +8,7 @@
 #include <cstring>
 
 #include "cuda_state.h"
-#include "cuda_trace.h"
+#include "trace.h"
 
 namespace aotx {
 
@@ -137,12 +137,16 @@ void run_verbs(CudaLoop* loop, uint32_t model, uint32_t verbs_count)
     const uint32_t first = first_slot(loop, model);
     for (uint32_t i = 0; i < verbs_count; i++) {
         TickVerb* const verb = &share->verbs[i];
-        AOTX_TRACE_RANGE("verb", verb->slot);
         if (verb->kind == kTickVerbClose) {
+            AOTX_TRACE_REQUEST("close", verb->id);
             engine_close(&loop->engines[model], verb->slot - first);
+            AOTX_TRACE_LIFE_END(verb->slot);
         } else if (verb->kind == kTickVerbOpen) {
+            AOTX_TRACE_REQUEST("open", verb->id);
             verb->result = engine_open(&loop->engines[model], verb->slot - first, verb->size);
         } else {
+            AOTX_TRACE_LIFE_BEGIN(verb->slot, aotx_word_load(&loop->ring->epoch), verb->id);
+            AOTX_TRACE_REQUEST("render", verb->id);
             run_render(loop, model, verb);
         }
     }
@@ -186,6 +190,7 @@ bool run_step(CudaLoop* loop, uint32_t model, uint32_t rows_count)
                        loop->config.seed,
                        loop->arguments.slots,
                        loop->sample};
+    AOTX_TRACE_ROWS(loop->rows, rows_count, loop->arguments.slots);
     if (!engine_step(&loop->engines[model], &step)) {
         return false;
     }
@@ -199,6 +204,7 @@ void sequences_drop(CudaLoop* loop)
     for (uint32_t model = 0; model < loop->config.models_count; model++) {
         for (uint32_t i = 0; i < loop->plan.common.limits.models[model].slots_count; i++) {
             engine_close(&loop->engines[model], i);
+            AOTX_TRACE_LIFE_END(first_slot(loop, model) + i);
         }
     }
 }

@@ -67,7 +67,7 @@ constexpr uint32_t kTickNotPosted = 0xffffffffu;  // listed, but not the device'
 __device__ __forceinline__ uint32_t tick_posted(const TickArgs& args, uint32_t* length)
 {
     TickList* const list = &args.host->doorbell;
-    const uint64_t head = list->head;  // ours alone
+    const uint64_t head = list->head;           // ours alone
     if (head == aotx_word_load(&list->tail)) {  // D2
         return kCoreNone;
     }
@@ -154,7 +154,9 @@ __device__ __forceinline__ void tick_verb(const TickArgs& args, uint32_t kind, u
 {
     TickReport* const report = &args.host->report;
     AOTX_CORE_CHECK(report->verbs_count < kTickVerbsMax);
-    args.host->verbs[report->verbs_count] = {kind, slot, size, 0, 0, 0};
+    TickVerb* const verb = &args.host->verbs[report->verbs_count];
+    *verb = {kind, slot, size, 0, 0, 0, {}};
+    core_copy(verb->id, core_slot_at(args.core, slot)->id, sizeof verb->id);
     report->verbs_count++;
 }
 

@@ -41,6 +41,7 @@ struct TickVerb {
     uint32_t result;  // in: open: CoreOpening; render: failure
     uint32_t fed_tokens;
     uint32_t prompt_tokens;
+    uint8_t id[16];  // of the request
 };
 
 // Written by the host before a launch.

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "loop_state.h"
+#include "trace.h"
 
 namespace aotx {
 
@@ -69,6 +70,7 @@ void operator_answer(Loop* loop, uint32_t mailbox)
     if (aotx_mailbox_take(box) == 0) {  // T2
         return;
     }
+    AOTX_TRACE_RANGE("answer", mailbox);
     core_stage(loop->core, box->frame, box->length_bytes, loop->packet);
     turn_take(loop);
     const uint32_t length =

@@ -7,6 +7,7 @@
 // the turn: step and sample. Then under the turn: commit, answer the watches, plan again. No other
 // thread stands between two steps.
 #include "loop_state.h"
+#include "trace.h"
 
 namespace aotx {
 
@@ -23,10 +24,12 @@ void stepper_close(Loop* loop, uint32_t model)
         }
         if (loop->core.slots[slot].opened != 0) {
             turn_give(loop, true);
+            AOTX_TRACE_REQUEST("close", loop->core.slots[slot].id);
             engine_close(&loop->engines[model].text,
                          slot - loop->core.limits.models[model].first_slot);
             turn_take(loop);
         }
+        AOTX_TRACE_LIFE_END(slot);
         core_slot_release(&loop->core, model, slot);
     }
 }
@@ -39,6 +42,8 @@ void stepper_render(Loop* loop, uint32_t model, uint32_t slot)
     const uint8_t* const payload = core_prompt_at(core, request->prompt);
     const uint32_t payload_bytes = request->prompt_bytes;
     turn_give(loop, true);
+    AOTX_TRACE_LIFE_BEGIN(slot, core->limits.epoch, core->slots[slot].id);
+    AOTX_TRACE_REQUEST("render", core->slots[slot].id);
     const uint32_t messages_count =
         core_submission_spread(payload, payload_bytes, loop->messages, loop->parts);
     const EngineRender render = engine_render(
@@ -62,6 +67,7 @@ bool stepper_open(Loop* loop, uint32_t model)
         return false;
     }
     turn_give(loop, true);
+    AOTX_TRACE_REQUEST("open", core->slots[slot].id);
     const CoreOpening opening = engine_open(
         &loop->engines[model].text, slot - core->limits.models[model].first_slot, tokens_max);
     turn_take(loop);
@@ -93,6 +99,7 @@ bool stepper_round(Loop* loop, uint32_t model)
         core->state->models[model].ring == kCoreNone) {
         return false;
     }
+    AOTX_TRACE_RANGE("round", model);
     core_sweep(core, clock_now_ns());
     core_slots_sweep(core, model);
     stepper_close(loop, model);
@@ -100,6 +107,8 @@ bool stepper_round(Loop* loop, uint32_t model)
     const uint32_t rows_count = core_plan(core, model, loop->rows, kCoreSlotsMax);
     if (rows_count > 0) {
         turn_give(loop, true);
+        AOTX_TRACE_RANGE("step", rows_count);
+        AOTX_TRACE_ROWS(loop->rows, rows_count, core->slots);
         EngineStep step = {loop->rows,
                            loop->tokens,
                            loop->text_rows,
@@ -110,6 +119,7 @@ bool stepper_round(Loop* loop, uint32_t model)
                            loop->sample};
         const bool done = engine_step(&loop->engines[model].text, &step);
         turn_take(loop);
+        AOTX_TRACE_RANGE("commit", rows_count);
         core_commit(core, model, loop->rows, loop->tokens, rows_count, done ? 0u : 1u);
     }
     watches_flush(loop);
