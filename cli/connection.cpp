@@ -57,7 +57,8 @@ void add_connection_options(Command* command, ConnectionOptions* options)
 {
     const char* const http = "Through the gateway";
     const char* const local = "Straight to the device";
-    command->option("--url", &options->url, "base URL of the gateway, or $AOTX_URL").group(http);
+    command->option("--url", &options->url, "base URL of the gateway, unix:PATH, or $AOTX_URL")
+        .group(http);
     command->option("--token-file", &options->token_file, "file with the token, or $AOTX_TOKEN")
         .group(http);
     command->option("--ca", &options->ca_file, "certificates to trust, PEM").group(http);
@@ -131,7 +132,9 @@ void find_principal(const std::optional<Config>& config, const std::string& give
 std::string find_url(const ConnectionOptions& options, const std::optional<Config>& config)
 {
     std::string url = options.url.empty() ? environment("AOTX_URL") : options.url;
-    if (url.empty() && config) {
+    if (url.empty() && config && address_is_unix(config->gateway.bind)) {
+        url = config->gateway.bind;
+    } else if (url.empty() && config) {
         const char* const scheme = config->gateway.certificate_path.empty() ? "http" : "https";
         url = std::string(scheme) + "://" + config->gateway.bind;
         // A wildcard is where a service listens and no place to connect to.
@@ -147,8 +150,11 @@ std::string find_url(const ConnectionOptions& options, const std::optional<Confi
     if (url.empty()) {
         url = kUrlDefault;
     }
+    if (address_is_unix(url)) {
+        return url;
+    }
     if (url.rfind("http://", 0) != 0 && url.rfind("https://", 0) != 0) {
-        throw Failure(kExitUsage, "--url starts with http:// or https://");
+        throw Failure(kExitUsage, "--url starts with http://, https:// or unix:");
     }
     while (!url.empty() && url.back() == '/') {
         url.pop_back();

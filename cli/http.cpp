@@ -11,6 +11,7 @@
 
 #include "cli/failure.h"
 #include "cli/interrupt.h"
+#include "service/config/config.h"
 
 namespace aotx::cli {
 namespace {
@@ -77,6 +78,7 @@ struct HttpClient::State {
     CURLM* multi = nullptr;
     std::string token;
     std::string ca_file;
+    std::string unix_path;  // empty: TCP
 
     ~State()
     {
@@ -100,6 +102,9 @@ struct HttpClient::State {
         curl_easy_setopt(curl, CURLOPT_PROXY, "");
         curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, kConnectMilliseconds);
         curl_easy_setopt(curl, CURLOPT_USERAGENT, "aotxctl");
+        if (!unix_path.empty()) {
+            curl_easy_setopt(curl, CURLOPT_UNIX_SOCKET_PATH, unix_path.c_str());
+        }
         if (!ca_file.empty()) {
             curl_easy_setopt(curl, CURLOPT_CAINFO, ca_file.c_str());
         }
@@ -113,8 +118,11 @@ struct HttpClient::State {
 
 HttpClient::HttpClient(const std::string& base, const std::string& token,
                        const std::string& ca_file)
-    : base_(base), state_(std::make_unique<State>())
+    : base_(address_is_unix(base) ? "http://localhost" : base), state_(std::make_unique<State>())
 {
+    if (address_is_unix(base)) {
+        state_->unix_path = base.substr(kUnixAddress.size());
+    }
     curl_global_init(CURL_GLOBAL_DEFAULT);
     state_->call = curl_easy_init();
     state_->stream = curl_easy_init();

@@ -21,7 +21,8 @@ struct HttpAnswer {
 
 class HttpClient {
 public:
-    // base: "http://host:port". token may be empty. Throws Failure when curl cannot be set up.
+    // base: "http://host:port", or "unix:" and the path of a socket. token may be empty. Throws
+    // Failure when curl cannot be set up.
     HttpClient(const std::string& base, const std::string& token, const std::string& ca_file);
     ~HttpClient();
     HttpClient(const HttpClient&) = delete;

@@ -46,6 +46,14 @@ struct BrokerConfig {
     std::string cpus;
 };
 
+// What stands before a socket's path where an address and port could stand.
+constexpr std::string_view kUnixAddress = "unix:";
+
+inline bool address_is_unix(std::string_view address) noexcept
+{
+    return address.substr(0, kUnixAddress.size()) == kUnixAddress;
+}
+
 struct GatewayConfig {
     bool enabled = true;
     std::string program_path;  // empty: aotx-gateway beside the running program

@@ -58,6 +58,12 @@ bool split_address(std::string_view text, std::string* host, bool* is_ipv6,
 
 const char* check_address(const std::string& text) noexcept
 {
+    if (address_is_unix(text)) {
+        const bool is_whole = text.size() > kUnixAddress.size() && text[kUnixAddress.size()] == '/';
+        return is_whole && text.find('\0') == std::string::npos
+                   ? nullptr
+                   : "must be unix: and a path from the root on";
+    }
     std::string host;
     bool is_ipv6 = false;
     std::string_view port;
@@ -158,6 +164,9 @@ const char* text_check(TextForm form, const char* choices, std::string_view dire
 
 bool address_is_loopback(const std::string& address) noexcept
 {
+    if (address_is_unix(address)) {
+        return true;
+    }
     std::string host;
     bool is_ipv6 = false;
     std::string_view port;

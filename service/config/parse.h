@@ -17,7 +17,7 @@ namespace aotx {
 [[nodiscard]] const char* text_check(TextForm form, const char* choices, std::string_view directory,
                                      std::string* text) noexcept;
 
-// Whether an address that has passed TextForm::Address is a loopback one.
+// Whether an address that has passed TextForm::Address is a loopback one, or a socket's path.
 [[nodiscard]] bool address_is_loopback(const std::string& address) noexcept;
 
 }  // namespace aotx

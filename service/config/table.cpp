@@ -105,9 +105,10 @@ const ConfigKey<G> kGatewayKeys[] = {
     number("enabled", &G::enabled, 0, 1, "Whether the device process starts the gateway."),
     path("program_path", &G::program_path, 0, kPathCharactersMax,
          "The gateway's program; empty for `aotx-gateway` beside the device process's own."),
-    text("bind", &G::bind, TextForm::Address, 3, 64, false,
+    text("bind", &G::bind, TextForm::Address, 3, 112, false,
          "Address and port to listen on; IPv6 in brackets, port 0 for any free one. Anything but a "
-         "loopback address needs a certificate and a key."),
+         "loopback address needs a certificate and a key. Or `unix:` and the whole path of a "
+         "socket, at most 107 bytes, which gets mode 0660 and speaks plain HTTP."),
     path("certificate_path", &G::certificate_path, 0, kPathCharactersMax,
          "PEM file with the certificate chain; with it the gateway speaks TLS. Empty for plain "
          "HTTP."),

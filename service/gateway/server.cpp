@@ -134,6 +134,17 @@ Server::~Server()
     if (tls_ != nullptr) {
         tls_close(tls_);
     }
+    listen_end();
+}
+
+// Whoever binds next must not find its own file removed, so the file goes before the listener.
+void Server::listen_end() noexcept
+{
+    if (!unix_path_.empty()) {
+        unlink(unix_path_.c_str());
+        unix_path_.clear();
+    }
+    listener_.reset();
 }
 
 int Server::open(const Config& config, std::string* error) noexcept
@@ -197,11 +208,10 @@ int Server::open(const Config& config, std::string* error) noexcept
 
 int Server::listen_open(std::string* error) noexcept
 {
-    constexpr std::string_view prefix = "unix:";
     const std::string& bind = config_.gateway.bind;
     host_rule_.names = config_.gateway.hosts;
-    const bool is_unix = bind.compare(0, prefix.size(), prefix) == 0;
-    const int result = is_unix ? listen_unix(bind.substr(prefix.size()), error) : listen_tcp(error);
+    const int result = address_is_unix(bind) ? listen_unix(bind.substr(kUnixAddress.size()), error)
+                                             : listen_tcp(error);
     if (result != AOTX_OK) {
         return result;
     }
@@ -237,6 +247,7 @@ int Server::listen_unix(const std::string& path, std::string* error) noexcept
         *error = "cannot bind the Unix socket";
         return AOTX_ERR_SYSTEM;
     }
+    unix_path_ = path;
     host_rule_.loopback = true;
     return AOTX_OK;
 }
@@ -521,7 +532,7 @@ void Server::stop_take() noexcept
 {
     stopping_ = true;
     stop_ns_ = now_ns_ + kDrainNs;
-    listener_.reset();
+    listen_end();
     for (const DeadlineQueue* queue : {&idle_, &header_, &lingers_}) {
         while (queue->first() != nullptr) {
             close(*static_cast<Connection*>(queue->first()->owner));

@@ -168,6 +168,7 @@ private:
     [[nodiscard]] int listen_open(std::string* error) noexcept;
     [[nodiscard]] int listen_unix(const std::string& path, std::string* error) noexcept;
     [[nodiscard]] int listen_tcp(std::string* error) noexcept;
+    void listen_end() noexcept;
     void turn(int timeout_ms) noexcept;
     void event_take(uint64_t tag, uint32_t events) noexcept;
     int timeout_ms() noexcept;
@@ -232,6 +233,7 @@ private:
     Fd wake_;
     Fd spare_;  // given up for a moment when descriptors run out, to refuse a peer politely
     uint16_t port_ = 0;
+    std::string unix_path_;  // of the socket that was made; removed at the end
     ssl_ctx_st* tls_ = nullptr;
 
     Connection* connections_ = nullptr;  // config_.gateway.connections of them, mapped

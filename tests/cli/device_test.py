@@ -22,8 +22,8 @@ FAST = [{"hex": "41e4bda0"}, {"hex": "f09f"}, {"hex": "98800a"}]
 
 
 class DeviceCase(support.Case):
-    def serve(self, pieces=FAST, **more):
-        self.service = Service([scripted_model(pieces=pieces, **more)])
+    def serve(self, pieces=FAST, gateway=None, **more):
+        self.service = Service([scripted_model(pieces=pieces, **more)], gateway=gateway)
         self.service.__enter__()
         self.addCleanup(self.service.__exit__, None, None, None)
         self.environment["AOTX_TOKEN"] = self.service.token
@@ -58,6 +58,16 @@ class BothWays(DeviceCase):
         self.assertEqual(one["device"]["kind"], device_kind())
         for way in (self.gateway, self.direct):
             self.assertEqual(self.json_of("health", *way), {"status": "ok", "device": device_kind()})
+
+    def test_through_a_unix_socket(self):
+        service = self.serve(gateway={"bind": f"unix:{self.folder}/http.sock"})
+        want = b"A\xe4\xbd\xa0\xf0\x9f\x98\x80\n"
+        for way in (["--url", f"unix:{self.folder}/http.sock"], ["--config", str(service.config)]):
+            self.assertEqual(self.run_cli("chat", "hi", *way).stdout, want)
+            handle = self.run_cli("submit", "hi", *way).stdout.decode().strip()
+            self.assertEqual(self.run_cli("watch", handle, *way).stdout, want)
+        service.stop()
+        self.assertFalse((self.folder / "http.sock").exists())
 
     def test_refusals(self):
         self.serve()

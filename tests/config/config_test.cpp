@@ -196,14 +196,16 @@ TEST_CASE("broken TOML names its line")
 
 TEST_CASE("loopback addresses need no certificate")
 {
-    for (const char* const bind : {"127.0.0.1:0", "127.9.8.7:80", "[::1]:65535"}) {
+    for (const char* const bind :
+         {"127.0.0.1:0", "127.9.8.7:80", "[::1]:65535", "unix:/run/a/http.sock"}) {
         Config config;
         std::string error;
         const std::string text = std::string("[gateway]\nbind = \"") + bind + "\"\n";
         CHECK(config_parse(text, "/", &config, &error) == AOTX_OK);
     }
-    for (const char* const bind : {"10.0.0.1:80", "[::]:80", "[::ffff:127.0.0.1]:80",
-                                   "127.0.0.1:65536", "127.0.0.1", "::1:80"}) {
+    for (const char* const bind :
+         {"10.0.0.1:80", "[::]:80", "[::ffff:127.0.0.1]:80", "127.0.0.1:65536", "127.0.0.1",
+          "::1:80", "unix:", "unix:a.sock"}) {
         Config config;
         std::string error;
         const std::string text = std::string("[gateway]\nbind = \"") + bind + "\"\n";

@@ -721,21 +721,26 @@ TEST_CASE("stopping lets an answer in progress end")
     CHECK_FALSE(late.connected());
 }
 
-TEST_CASE("a Unix socket serves the same, and its file survives a kill")
+TEST_CASE("a Unix socket serves the same, after a kill too, and goes with the gateway")
 {
     std::string path;
+    sockaddr_un address = {};
+    address.sun_family = AF_UNIX;
     const auto change = [&](aotx::Config& config) {
         path = config.device.socket_path.substr(0, config.device.socket_path.rfind('/')) +
                "/http.sock";
         config.gateway.bind = "unix:" + path;
+        std::memcpy(address.sun_path, path.c_str(), path.size());
+        // What a gateway leaves behind that was killed.
+        const int left = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        REQUIRE(bind(left, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
+        close(left);
     };
     Gateway gateway(change);
-    gateway.stop();  // leaves the file, as a kill would
-    gateway.start();
     const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address = {};
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size());
+    struct stat state = {};
+    REQUIRE(stat(path.c_str(), &state) == 0);
+    CHECK((state.st_mode & 07777) == 0660);
     REQUIRE(connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0);
     REQUIRE(send(fd, kHealth.data(), kHealth.size(), MSG_NOSIGNAL) > 0);
     char bytes[1024];
@@ -743,6 +748,8 @@ TEST_CASE("a Unix socket serves the same, and its file survives a kill")
     REQUIRE(got > 0);
     CHECK(contains(std::string(bytes, static_cast<size_t>(got)), "{\"status\":\"ok\"}"));
     close(fd);
+    gateway.stop();
+    CHECK(access(path.c_str(), F_OK) != 0);
 }
 
 TEST_CASE("an address that others reach needs a certificate")

@@ -164,7 +164,12 @@ class Service:
     def http(self, method, path, body=None, token="", headers=None, timeout=60):
         """(status, headers, bytes) of one request on a connection of its own. token "" is the first principal's."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        bind = self.sections["gateway"]["bind"]
         try:
+            if bind.startswith("unix:"):
+                connection.sock = socket.socket(socket.AF_UNIX)
+                connection.sock.settimeout(timeout)
+                connection.sock.connect(bind.removeprefix("unix:"))
             send = dict(headers or {})
             if token is not None:
                 send["Authorization"] = f"Bearer {token or self.token}"
