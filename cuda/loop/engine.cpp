@@ -260,7 +260,7 @@ void batched_token(const TextEngine& engine, int32_t chosen, CoreToken* token)
     token->token = chosen;
     const int code = engine.batched->token_bytes(engine.batched->self, chosen, &token->bytes,
                                                  &token->bytes_count, &token->flags);
-    if (code != FRT_VERB_OK) {
+    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
         token->unreadable = 1;
     }
 }
@@ -289,8 +289,9 @@ bool batched_step_sample(TextEngine* engine, EngineStep* step)
             engine->draws[i].uniform = batched_uniform(*step, i);
         }
     }
-    if (engine->batched->step_sample(engine->batched->self, step->scratch, step->rows_count,
-                                     engine->draws) != FRT_VERB_OK) {
+    const int code = engine->batched->step_sample(engine->batched->self, step->scratch,
+                                                  step->rows_count, engine->draws);
+    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
         return false;
     }
     for (uint32_t i = 0; i < step->rows_count; i++) {
@@ -312,8 +313,8 @@ bool batched_step(TextEngine* engine, EngineStep* step)
     if (engine->samples != 0) {
         return batched_step_sample(engine, step);
     }
-    if (engine->batched->step(engine->batched->self, step->scratch, step->rows_count) !=
-        FRT_VERB_OK) {
+    const int code = engine->batched->step(engine->batched->self, step->scratch, step->rows_count);
+    if (device_status(CodeSpace::step, code) != AOTX_STATUS_NONE) {
         return false;
     }
     for (uint32_t i = 0; i < step->rows_count; i++) {

@@ -24,7 +24,7 @@ enum class CodeSpace : uint32_t {
     opaque = 1,  // run_opaque of a generic plan
     decode = 2,  // run_opaque of the stage "decode" of a plain language runtime
     open = 3,    // sequence_open of the text extension
-    step = 4,    // step and token_bytes of the text extension
+    step = 4,    // step, step_sample and token_bytes of the text extension
     exec = 5,    // the execution layer: enum frt_status
     load = 6     // the loader: frt::LoadStatus
 };
