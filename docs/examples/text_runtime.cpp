@@ -11,26 +11,33 @@ enum Port : uint32_t { kPrompt, kNextToken, kIsEog, kText };
 enum Stage : uint32_t { kReset, kPrefill, kDecode };
 struct Reverse {
     std::string bytes[4];  // of each port
+    const char* error = "";
 };
+
+static int answer(void* self, int code)
+{
+    static_cast<Reverse*>(self)->error = code == FRT_VERB_OK ? "" : "no such port, or no room";
+    return code;
+}
 
 static int set_input(void* self, uint32_t port, const void* data, uint64_t bytes_count, int)
 {
     if (port != kPrompt || data == nullptr) {
-        return FRT_VERB_INVALID;
+        return answer(self, FRT_VERB_INVALID);
     }
     static_cast<Reverse*>(self)->bytes[port].assign(static_cast<const char*>(data), bytes_count);
-    return FRT_VERB_OK;
+    return answer(self, FRT_VERB_OK);
 }
 
 static int get_output(void* self, uint32_t port, void* out, uint64_t room, uint64_t* written, int)
 {
     if (port == kPrompt || port > kText || out == nullptr) {
-        return FRT_VERB_INVALID;
+        return answer(self, FRT_VERB_INVALID);
     }
     const std::string& bytes = static_cast<Reverse*>(self)->bytes[port];
     *written = bytes.size();
     bytes.copy(static_cast<char*>(out), room < bytes.size() ? 0 : bytes.size());
-    return room < bytes.size() ? FRT_VERB_STORAGE : FRT_VERB_OK;
+    return answer(self, room < bytes.size() ? FRT_VERB_STORAGE : FRT_VERB_OK);
 }
 
 static int run(void* self, uint32_t stage)
@@ -76,8 +83,8 @@ extern "C" __attribute__((visibility("default"))) int frt_model_runtime_open_v1(
     Reverse* const model = new Reverse;
     frt_runtime_builder_set_generic_stage_runner(made, model, run);
     const frt_model_runtime_verbs verbs = {
-        sizeof verbs, 0, set_input, get_output, nullptr, nullptr, [](void*) {
-            return "no such port, or a short buffer";
+        sizeof verbs, 0, set_input, get_output, nullptr, nullptr, [](void* self) {
+            return static_cast<Reverse*>(self)->error;
         }};
     const auto drop = [](void* owner) { delete static_cast<Reverse*>(owner); };
     *out = frt_runtime_builder_finish_model(made, &verbs, model, model, nullptr, drop);

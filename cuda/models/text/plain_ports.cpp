@@ -85,7 +85,7 @@ int PlainPorts::set_tokens(const void* data, uint64_t bytes) noexcept
 int PlainPorts::set_input(uint32_t port, const void* data, uint64_t bytes) noexcept
 {
     if (port != kPortPrompt && port != kPortTokens) {
-        return runtime_->fail(kVerbNotFound, "port", "is not an input");
+        return runtime_->fail(kVerbInvalid, "port", "is not an input");
     }
     if (data == nullptr) {
         return runtime_->fail(kVerbInvalid, "data", "is null");
@@ -260,7 +260,7 @@ int PlainPorts::get_output(uint32_t port, void* out, uint64_t capacity, uint64_t
         return put_text(out, capacity, written);
     }
     if (port < kPortNextToken || port > kPortText) {
-        return runtime_->fail(kVerbNotFound, "port", "is not an output");
+        return runtime_->fail(kVerbInvalid, "port", "is not an output");
     }
     if (port == kPortLogits && logits_ != nullptr) {
         return put(logits_, uint64_t{runtime_->properties().vocab_size} * sizeof(float), out,
