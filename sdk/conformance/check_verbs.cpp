@@ -2,7 +2,11 @@
 // Owns:     nothing.
 // Thread:   one.
 // Lifetime: the call.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <cstring>
+#include <memory>
 
 #include "subject.h"
 
@@ -254,6 +258,65 @@ void check_sizes(Subject* subject, const Driver& driver, uint32_t index, std::st
     }
 }
 
+// A copy of bytes that ends where memory ends.
+class GuardedBytes {
+public:
+    explicit GuardedBytes(const std::string& bytes)
+    {
+        const size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
+        const size_t readable = (bytes.size() + page - 1) / page * page;
+        mapped_bytes_ = readable + page;
+        void* pages = mmap(nullptr, mapped_bytes_, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED) {
+            return;
+        }
+        pages_ = static_cast<char*>(pages);
+        begin_ = pages_ + readable - bytes.size();
+        std::memcpy(begin_, bytes.data(), bytes.size());
+        mprotect(pages_ + readable, page, PROT_NONE);
+    }
+    ~GuardedBytes()
+    {
+        if (pages_ != nullptr) {
+            munmap(pages_, mapped_bytes_);
+        }
+    }
+    GuardedBytes(const GuardedBytes&) = delete;
+    GuardedBytes& operator=(const GuardedBytes&) = delete;
+    // nullptr: no memory.
+    const char* begin() const { return begin_; }
+
+private:
+    char* pages_ = nullptr;
+    char* begin_ = nullptr;
+    size_t mapped_bytes_ = 0;
+};
+
+// The payload of a port with unreadable memory right behind it and behind its frames' pixels.
+void check_bounds(Subject* subject, const Driver& driver, uint32_t index, std::string* trouble)
+{
+    const frt_runtime_port_desc& port = subject->adopted.runtime()->ports[index];
+    std::string bytes = driver.payload(index);
+    std::vector<std::unique_ptr<GuardedBytes>> pixels;
+    const size_t view_bytes = sizeof(frt_image_view);
+    for (size_t at = 0; is_image(port) && at + view_bytes <= bytes.size(); at += view_bytes) {
+        frt_image_view view;
+        std::memcpy(&view, bytes.data() + at, sizeof view);
+        pixels.push_back(std::make_unique<GuardedBytes>(
+            std::string(static_cast<const char*>(view.data), view.bytes)));
+        view.data = pixels.back()->begin();
+        std::memcpy(bytes.data() + at, &view, sizeof view);
+    }
+    const GuardedBytes guarded(bytes);
+    subject->report->begin("payload.bounds");
+    const int code = driver.set(index, guarded.begin(), bytes.size());
+    if (code != 0) {
+        *trouble = std::string("port '") + port.name + "' takes the same bytes elsewhere with " +
+                   std::to_string(code);
+    }
+}
+
 }  // namespace
 
 void check_verbs(Subject* subject)
@@ -295,17 +358,20 @@ void check_payloads(Subject* subject)
         report->warn("verb.error_cleared", "after a success it is '%.100s'", text.c_str());
     }
     std::string sizes;
+    std::string bounds;
     for (uint32_t at = 0; at < model->n_ports; at++) {
         const frt_runtime_port_desc& port = model->ports[at];
         if (port.direction != FRT_RT_PORT_IN || port.update != FRT_RT_PORT_STAGED) {
             continue;
         }
+        check_bounds(subject, driver, at, &bounds);
         if (is_image(port)) {
             check_frames(subject, driver, at);
         } else {
             check_sizes(subject, driver, at, &sizes);
         }
     }
+    report->check("payload.bounds", bounds.empty(), "%s", bounds.c_str());
     report->check("payload.size", sizes.empty(), "%s", sizes.c_str());
 }
 

@@ -74,6 +74,7 @@ constexpr Rule kRules[] = {
     {"payload.pixel_format", "an unknown pixel format answers -4"},
     {"payload.stride", "a stride shorter than a row, or negative, answers -4"},
     {"payload.frame_bytes", "a frame of fewer bytes than stride times height answers -5"},
+    {"payload.bounds", "set_input reads no byte behind what it was given"},
     {"payload.reuse", "a payload may be overwritten as soon as set_input returns"},
     // Running.
     {"tick.runs", "a tick succeeds once every required port is written"},

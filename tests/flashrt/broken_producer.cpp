@@ -57,6 +57,7 @@ struct Broken {
     float image_sum[kViews] = {};
     const float* borrowed = nullptr;
     uint32_t ticks = 0;
+    char behind = 0;  // what lay behind a payload
     pthread_t opener = {};
     pthread_t capturer = {};  // of hot.recapture: its heap calls are not those of the hot thread
     sem_t capture_wanted = {};
@@ -125,6 +126,9 @@ int set_x(Broken* broken, const void* data, uint64_t bytes)
     if (broken->breaks("payload.reuse")) {
         broken->borrowed = static_cast<const float*>(data);
         return 0;
+    }
+    if (broken->breaks("payload.bounds")) {
+        broken->behind = static_cast<const volatile char*>(data)[bytes];
     }
     std::memcpy(frt_buffer_dptr(broken->in), data, bytes < 16 ? bytes : 16);
     return 0;

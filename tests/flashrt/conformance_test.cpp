@@ -8,6 +8,8 @@
 #include <dlfcn.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
+#include <fstream>
 #include <set>
 
 #include "conformance/allocation_calls.h"
@@ -17,12 +19,13 @@ using namespace flashrt::conformance;
 
 namespace {
 
-std::vector<Finding> run_on(const std::string& library, const std::string& config)
+std::vector<Finding> run_on(const std::string& library, const std::string& config,
+                            uint32_t ticks = 50)
 {
     Options options;
     options.library = library;
     options.config = config;
-    options.ticks = 50;
+    options.ticks = ticks;
     options.group_seconds = 60;
     options.allocation_calls = allocation_calls_counted() ? allocation_calls : nullptr;
     return run(options);
@@ -75,12 +78,30 @@ TEST_CASE("the shipped producers keep every rule", "[conformance]")
                 {REACH_LIBRARY, R"({"stage_plan":"context_rtc_prefix_action","prefix_len":2})"},
                 {SCALE_LIBRARY, R"({"gain":2})"},
                 {LETTERS_LIBRARY, "{}"},
+                {TEXT_EXAMPLE_LIBRARY, "{}"},
+                {SCRIPTED_LIBRARY, "{}"},
+                {SCRIPTED_LIBRARY, R"({"level":"plain"})"},
                 {OVERLAY_LIBRARY, overlay}};
     for (const auto& row : rows) {
         INFO(row.library << " " << row.config);
         CHECK(broken_rules(run_on(row.library, row.config)) == "");
     }
 }
+
+#if defined(TEXT_LIBRARY)
+TEST_CASE("the text runtime keeps every rule, where its model file is", "[conformance]")
+{
+    const char* given = std::getenv("AOTX_MODEL");
+    const std::string model = given != nullptr ? given : ".aotx/SmolLM2-135M-Instruct.Q4_1.gguf";
+    if (!std::ifstream(model)) {
+        return;
+    }
+    // Small, because every group opens the model anew.
+    const std::string config =
+        "{\"model_path\":\"" + model + "\",\"threads\":1,\"kv_tokens\":256,\"sequences\":1}";
+    CHECK(broken_rules(run_on(TEXT_LIBRARY, config, 1)) == "");
+}
+#endif
 
 TEST_CASE("a broken rule is found and named", "[conformance]")
 {

@@ -98,7 +98,7 @@ def through_cmake(source, prefix, folder):
 def check_program(program, library):
     """What flashrt-check says and answers, besides the findings."""
     rules = run(program, "--rules").splitlines()
-    assert len(rules) == 70 and all(len(line.split(None, 1)) == 2 for line in rules), rules
+    assert len(rules) == 71 and all(len(line.split(None, 1)) == 2 for line in rules), rules
     told = run(program, library, "--config", CONFIG)
     assert told.count("\n") == 1 and "0 broken, 0 warnings" in told, told
     assert "pass  factory.opens" in run(program, library, "--config", CONFIG, "--all", "--ticks", "3")
