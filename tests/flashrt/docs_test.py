@@ -38,6 +38,7 @@ def main(page, build):
         script = "".join(blocks).replace("--ticks 100000", "--ticks 100")
         told = shell(script, folder)
         assert "0.100000001, -0.100000001, 0.0500000007, 0, 0, 0" in told and "0 broken, 0 warnings" in told, told
+        assert "run by step, metadata only" in told and "equal: state of one is accepted by the other" in told, told
         assert "p99.9" in told and (folder / "ticks.svg").read_text().startswith("<svg ")
         run = next(line for block in blocks for line in block.replace("\\\n", " ").splitlines() if "model run" in line)
         answer = json.loads(shell(blocks[0].split("\n", 1)[1] + run + " --json", folder))
