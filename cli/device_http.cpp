@@ -46,7 +46,7 @@ Failure failure_of(const HttpAnswer& answer, const std::string& base)
 class HttpDevice : public Device {
 public:
     HttpDevice(const std::string& base, const std::string& token, const std::string& ca_file)
-        : client_(base, token, ca_file)
+        : client_(base, token, ca_file), has_token_(!token.empty())
     {
     }
 
@@ -113,6 +113,12 @@ private:
     {
         // Any success is one: a later version may answer 200 where this one answers 202.
         const bool success = answer.status >= 200 && answer.status < 300 && answer.failure.empty();
+        if (answer.status == 401 && !has_token_) {
+            throw Failure(kExitUnauthorized,
+                          "no token; --token-file, $AOTX_TOKEN, $AOTX_TOKEN_FILE or a file named "
+                          "token beside the configuration holds it [401 invalid_api_key]",
+                          401, "invalid_api_key");
+        }
         if (!success || (answer.status != want && answer.body.empty())) {
             throw failure_of(answer, client_.base());
         }
@@ -122,6 +128,7 @@ private:
     std::string body_of(const Submission& submission);
 
     HttpClient client_;
+    bool has_token_;
     std::string first_model_;
 };
 

@@ -37,7 +37,8 @@ class Documents(HttpCase):
     def test_token_sources(self):
         gateway = self.serve()
         del self.environment["AOTX_TOKEN"]
-        self.run_cli("models", code=11)
+        self.assertIn(b"no token", self.run_cli("models", code=11).stderr)
+        self.assertNotIn(b"no token", self.run_cli("models", code=11, AOTX_TOKEN="x" * 40).stderr)
         (self.folder / "t").write_text(gateway.token + "\n")
         self.run_cli("models", "--token-file", "t")
         self.run_cli("models", AOTX_TOKEN_FILE=str(self.folder / "t"))
