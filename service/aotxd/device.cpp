@@ -129,7 +129,8 @@ BrokerDevice broker_device(Loop* loop) noexcept
     return device;
 }
 
-int grants_install(const std::string& path, Broker* broker, std::string* error) noexcept
+int grants_install(const std::string& path, Broker* broker, std::string* installed,
+                   std::string* error) noexcept
 {
     std::string frame;
     const int read_status = file_read_private(path.c_str(), AOTX_PACKET_BYTES_MAX, &frame);
@@ -152,6 +153,11 @@ int grants_install(const std::string& path, Broker* broker, std::string* error) 
         *error = path + ": the device did not answer";
         return sent;
     }
+    if (reply.status == AOTX_STATUS_BAD_REQUEST && frame == *installed) {
+        log_line(LogLevel::Info, "grants of revision %" PRIu64 " are installed already",
+                 head.grant_revision);
+        return AOTX_OK;
+    }
     if (reply.status != AOTX_STATUS_OK) {
         *error = path + ": the device refuses it with " + std::to_string(reply.status) +
                  "; its revision must rise and its limits must be within the device's";
@@ -159,6 +165,7 @@ int grants_install(const std::string& path, Broker* broker, std::string* error) 
     }
     log_line(LogLevel::Info, "grants of revision %" PRIu64 " installed for %u principals",
              head.grant_revision, head.count);
+    *installed = frame;
     return AOTX_OK;
 }
 

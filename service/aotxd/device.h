@@ -29,8 +29,9 @@ void budget_print(const LoopBudget& budget, uint64_t mapped_bytes, bool as_json,
 
 // Install the grant file through the control mailbox. AOTX_ERR_NOT_FOUND: there is none; any other
 // value: it cannot be trusted, is no grant frame, or the device refuses it; *error says it in
-// words. The grants that were installed stay then.
-[[nodiscard]] int grants_install(const std::string& path, Broker* broker,
+// words. The grants that were installed stay then. *installed is the frame that was installed last,
+// empty at first; that a device which still has it refuses it again is AOTX_OK.
+[[nodiscard]] int grants_install(const std::string& path, Broker* broker, std::string* installed,
                                  std::string* error) noexcept;
 
 }  // namespace aotx

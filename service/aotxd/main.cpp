@@ -84,6 +84,7 @@ struct Service {
     Loop* loop = nullptr;
     bool is_loop_started = false;
     Broker* broker = nullptr;
+    std::string grants;  // the frame that was installed last
     GatewayProcess gateway;
     bool has_gateway = false;
     bool is_ready = false;
@@ -241,7 +242,7 @@ int broker_up(Service* service) noexcept
     }
     std::string error;
     const std::string& path = service->config.device.grants_path;
-    const int granted = grants_install(path, service->broker, &error);
+    const int granted = grants_install(path, service->broker, &service->grants, &error);
     if (granted == AOTX_ERR_NOT_FOUND) {
         log_line(LogLevel::Warning, "%s; nobody may do anything until SIGHUP finds one",
                  error.c_str());
@@ -290,7 +291,8 @@ int gateway_up(Service* service) noexcept
 void reload(Service* service) noexcept
 {
     std::string error;
-    if (grants_install(service->config.device.grants_path, service->broker, &error) != AOTX_OK) {
+    const std::string& path = service->config.device.grants_path;
+    if (grants_install(path, service->broker, &service->grants, &error) != AOTX_OK) {
         log_line(LogLevel::Error, "%s; the installed grants stay", error.c_str());
         return;
     }

@@ -269,6 +269,10 @@ class Grants(unittest.TestCase):
         with Service([scripted_model(pieces=numbered(2))]) as service:
             path = service.path / "grants.bin"
             old = submit(service)
+            # The same file again is no news, and no failure.
+            service.process.send_signal(signal.SIGHUP)
+            eventually(lambda: "revision 1 are installed already" in service.log_text(), "it is told so")
+            self.assertEqual(Events(service, old).read().state, "completed")
             # A file that cannot be used: the installed grants stay.
             good = path.read_bytes()
             path.write_bytes(good[:-1])
