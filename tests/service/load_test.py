@@ -4,6 +4,7 @@ Owns:     the services it starts and every connection to them.
 Thread:   main.
 Lifetime: one run; AOTX_BUILD names the build folder. Nothing here measures time.
 """
+import array
 import json
 import os
 import re
@@ -153,6 +154,34 @@ class Load(unittest.TestCase):
                 self.ask(service, 5)
             after = [(settled(lambda: descriptors(pid)), threads(pid)) for pid in pids]
             self.assertEqual(before, after)
+
+    def test_descriptors_that_peers_send_are_not_kept(self):
+        with Service([scripted_model(pieces=[{"text": "x"}])]) as service:
+            pid = service.process.pid
+            self.ask(service, 5)
+            before = settled(lambda: descriptors(pid))
+            self.descriptors_send(service, 1000)
+            self.assertEqual(settled(lambda: descriptors(pid)), before)
+            # Again with hardly any descriptor left for what arrives.
+            _, hard = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (before + 3, hard))
+            self.descriptors_send(service, 1000)
+            self.assertEqual(settled(lambda: descriptors(pid)), before)
+            self.ask(service, 5)
+
+    def descriptors_send(self, service, times):
+        with open("/dev/null", "rb") as file:
+            for number in range(times):
+                with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as peer:
+                    peer.settimeout(60)
+                    peer.connect(service.socket_path)
+                    carried = array.array("i", [file.fileno()] * (1 + number % 3))
+                    peer.sendmsg([b"A" * (1, 128, 200)[number % 3]],
+                                 [(socket.SOL_SOCKET, socket.SCM_RIGHTS, carried)])
+                    try:
+                        self.assertEqual(peer.recv(1), b"")  # dropped
+                    except ConnectionResetError:
+                        pass
 
     def test_memory_stays_where_it_was(self):
         with Service([scripted_model(pieces=[{"text": "x" * 50}], sequence_tokens=512)]) as service:
