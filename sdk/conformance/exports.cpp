@@ -69,7 +69,10 @@ std::vector<std::string> exported_symbols(const std::string& path)
         const Elf64_Shdr& text = sections[section.sh_link];
         for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
             Elf64_Sym symbol;
-            if (!read_row(file, section.sh_offset + at, &symbol) || !is_exported(symbol)) {
+            if (!read_row(file, section.sh_offset + at, &symbol)) {
+                break;  // the table says that it goes on behind the file
+            }
+            if (!is_exported(symbol)) {
                 continue;
             }
             const uint64_t name_at = text.sh_offset + symbol.st_name;

@@ -4,8 +4,8 @@
 // Thread:   verbs on one thread; release from any.
 // Lifetime: from open until the last release, unless the broken rule says otherwise.
 //
-// Configuration: {} or {"break": "rule"}; rules of "loader." are for the loader's own tests. The
-// object is a hand-made copy of one that the builder made, so that anything in it can be bent.
+// Configuration: {} or {"break": "rule"}; rules of "loader." and "suite." are for their own tests.
+// The object is a hand-made copy of one that the builder made, so that anything in it can be bent.
 #include <pthread.h>
 #include <semaphore.h>
 #include <unistd.h>
@@ -226,6 +226,9 @@ int get_output(void* self, uint32_t port, void* out, uint64_t capacity, uint64_t
 int prepare(void* self, uint32_t graph, frt_shape_key)
 {
     Broken* broken = self_of(self);
+    while (broken->breaks("suite.hang")) {
+        pause();
+    }
     return answer(broken, graph == 0 ? 0 : broken->breaks("verb.prepare") ? 0 : -2);
 }
 

@@ -6,10 +6,15 @@
 #include "conformance/conformance.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
+#include <iterator>
 #include <set>
 
 #include "conformance/allocation_calls.h"
@@ -133,6 +138,18 @@ TEST_CASE("a broken rule is found and named", "[conformance]")
     }
 }
 
+TEST_CASE("a producer that hangs fails the rule that was being checked, and the rest goes on",
+          "[conformance]")
+{
+    Options options;
+    options.library = BROKEN_LIBRARY;
+    options.config = R"({"break":"suite.hang"})";
+    options.group_seconds = 1;
+    const std::vector<Finding> findings = run(options);
+    CHECK(broken_rules(findings) == "FAIL verb.prepare: the producer did not return in time\n");
+    CHECK(verdict_on(findings, "lifetime.foreign_thread") == Verdict::pass);
+}
+
 TEST_CASE("files that are no producers are named as such", "[conformance]")
 {
     const char* rows[] = {"/nowhere.so", "/etc/passwd", RUNTIME_LIBRARY};
@@ -187,4 +204,33 @@ TEST_CASE("the libraries export the contract and nothing else, under their own n
         dlclose(by_name);
         dlclose(library);
     }
+}
+
+TEST_CASE("a symbol table that lies about its size is read to the end of the file", "[symbols]")
+{
+    std::ifstream stream(RUNTIME_LIBRARY, std::ios::binary);
+    const std::string whole((std::istreambuf_iterator<char>(stream)),
+                            std::istreambuf_iterator<char>());
+    const std::string path = "/tmp/flashrt_symbols_" + std::to_string(getpid());
+    const auto read = [&](const std::string& bytes) {
+        std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+        return exported_symbols(path).size();
+    };
+    const size_t count = read(whole);
+    CHECK(count == 20);
+    Elf64_Ehdr head;
+    std::memcpy(&head, whole.data(), sizeof head);
+    for (const uint64_t lie : {UINT64_MAX, UINT64_C(1) << 62, UINT64_C(1)}) {
+        std::string bent = whole;
+        for (uint32_t at = 0; at < head.e_shnum; at++) {
+            char* section = bent.data() + head.e_shoff + at * sizeof(Elf64_Shdr);
+            std::memcpy(section + offsetof(Elf64_Shdr, sh_size), &lie, sizeof lie);
+        }
+        INFO(lie);
+        CHECK(read(bent) >= (lie > 1 ? count : 0));
+    }
+    for (size_t cut = 0; cut < sizeof head + 8; cut++) {
+        CHECK(read(whole.substr(0, cut)) == 0);
+    }
+    std::remove(path.c_str());
 }
