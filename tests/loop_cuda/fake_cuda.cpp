@@ -170,6 +170,8 @@ void resident_add(uint64_t change)
     streams_changed.notify_all();
 }
 
+thread_local bool playing = false;
+
 void run_executor(Executor* executor)
 {
     std::atomic_ref<uint64_t> left(state.fail_in);
@@ -183,6 +185,7 @@ void run_executor(Executor* executor)
     if (fault_now() != 0) {
         return;
     }
+    playing = true;
     for (size_t i = 0; i < executor->start.size(); i++) {
         executor->conditions[i] = executor->start[i];
     }
@@ -190,6 +193,7 @@ void run_executor(Executor* executor)
         std::fprintf(stderr, "kernel: %s\n", emu::last_error());
         std::atomic_ref<int>(state.fault).store(kFaultLaunch);
     }
+    playing = false;
 }
 
 void stream_main(Stream* stream)
@@ -473,6 +477,11 @@ constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate
 FakeCuda& fake_cuda()
 {
     return state;
+}
+
+bool fake_plays()
+{
+    return playing;
 }
 
 uint64_t fake_resident()

@@ -57,6 +57,9 @@ inline void fail_in(uint64_t launches)
 
 const aotx::CudaApi* fake_cuda_api();
 
+// Whether the calling thread is inside a launch: what is allocated there is the shim's own.
+bool fake_plays();
+
 // Launches that have begun and not ended.
 uint64_t fake_resident();
 
