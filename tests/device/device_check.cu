@@ -266,9 +266,6 @@ int main(int count, char** words)
         std::printf("the CUDA backend can run here\n");
         return 0;
     }
-    if (check == "kernels") {
-        return check_kernels(1000, 2048);
-    }
     if (check == "short") {
         return check_kernels(48, 128);
     }
@@ -278,6 +275,6 @@ int main(int count, char** words)
     if (check == "waits") {
         return check_waits();
     }
-    std::printf("usage: device_check machine|kernels|short|waits|rates\n");
+    std::printf("usage: device_check machine|short|waits|rates\n");
     return 2;
 }

@@ -69,8 +69,7 @@ struct Cache {
                 for (uint32_t value = 0; value < 2; value++) {
                     const std::vector<float> cells = random_floats(view.head_size, 1.0f, random);
                     for (uint32_t d = 0; d < view.head_size; d++) {
-                        view.pages[place(layer, sequence, p, head, value) + d] =
-                            aotx::cu_float_to_half(cells[d]);
+                        view.pages[place(layer, sequence, p, head, value) + d] = half_of(cells[d]);
                     }
                 }
             }
@@ -80,8 +79,7 @@ struct Cache {
     double cell(uint32_t layer, const TextRow& row, uint32_t position, uint32_t head,
                 uint32_t value, uint32_t d) const
     {
-        return aotx::cu_half_to_float(
-            view.pages[place(layer, row.sequence, position, head, value) + d]);
+        return float_of(view.pages[place(layer, row.sequence, position, head, value) + d]);
     }
 };
 

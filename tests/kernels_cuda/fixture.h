@@ -98,6 +98,27 @@ inline TestMatrix make_matrix(const GoldenRow& golden, uint32_t rows, uint32_t c
     return made;
 }
 
+// Halves on the host, whoever compiles: nvcc's own are for the device.
+#if defined(__CUDACC__)
+inline uint16_t half_of(float value)
+{
+    return __half_as_ushort(__float2half_rn(value));
+}
+inline float float_of(uint16_t half)
+{
+    return __half2float(__ushort_as_half(half));
+}
+#else
+inline uint16_t half_of(float value)
+{
+    return aotx::cu_float_to_half(value);
+}
+inline float float_of(uint16_t half)
+{
+    return aotx::cu_half_to_float(half);
+}
+#endif
+
 inline std::vector<float> random_floats(size_t count, float scale, std::mt19937* random)
 {
     std::normal_distribution<float> normal(0.0f, scale);

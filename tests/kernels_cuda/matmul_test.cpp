@@ -80,7 +80,7 @@ Reference plain_product(const TestMatrix& matrix, const std::vector<float>& inpu
     return made;
 }
 
-void read_weights(const aotx::WeightView view, float* out)
+__global__ void read_weights(const aotx::WeightView view, float* out)
 {
     for (uint32_t i = threadIdx.x; i < view.rows * view.columns; i += blockDim.x) {
         out[i] = aotx::weight_at(view, i / view.columns, i % view.columns);
