@@ -1,4 +1,4 @@
-// Purpose:  the checks of tests/device/run.sh that need a card: kernels against double precision,
+// Purpose:  the checks of tests/device/run.sh that need a card: a kernel against double precision,
 // calls that must not stand behind a running loop, rates.
 // Owns:     what it allocates, until it exits.
 // Thread:   main, and one that posts packets.
@@ -194,6 +194,29 @@ int check_rates()
     return 0;
 }
 
+// A context of its own beside the loop's, made and ended through the driver.
+void second_context()
+{
+    using Create = int (*)(void**, unsigned, int);
+    using Destroy = int (*)(void*);
+    void* create = nullptr;
+    void* destroy = nullptr;
+    void* context = nullptr;
+    cudaDriverEntryPointQueryResult found = cudaDriverEntryPointSymbolNotFound;
+    must(cudaGetDriverEntryPointByVersion("cuCtxCreate", &create, 11040, cudaEnableDefault, &found),
+         "cuCtxCreate");
+    must(cudaGetDriverEntryPointByVersion("cuCtxDestroy", &destroy, 11040, cudaEnableDefault,
+                                          &found),
+         "cuCtxDestroy");
+    if (create == nullptr || destroy == nullptr ||
+        reinterpret_cast<Create>(create)(&context, 0, 0) != 0 ||
+        reinterpret_cast<Destroy>(destroy)(context) != 0) {
+        std::printf("no second context\n");
+        std::exit(1);
+    }
+    must(cudaSetDevice(0), "back to the first context");
+}
+
 // A loop that answers packets all the time, and calls that must not wait for its end.
 int check_waits()
 {
@@ -237,6 +260,8 @@ int check_waits()
         {"memory query", [&] { must(cudaMemGetInfo(&free_bytes, &total_bytes), "query"); }},
         {"second stream",
          [&] { must(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "stream"); }},
+        {"second context", second_context},
+        // Of a module that is not the loop's, as a plugin's would be.
         {"first use of another kernel", [&] { (void)check_kernels(32, 64); }},
     };
     int slow = 0;
