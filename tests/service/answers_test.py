@@ -317,7 +317,7 @@ class Leaving(Case):
 
     def test_queued_work_goes_on_when_its_client_leaves_and_ends_by_a_cancel_without_a_step(self):
         self.serve_one_slot()
-        first = self.submit(max_tokens=40)
+        first = self.submit()
         eventually(lambda: self.request(first)["state"] == "running", "the slot is taken")
         left, cancelled = (Chat(self.service, stream=True, max_tokens=3) for _ in range(2))
         handles = [left.handle(), cancelled.handle()]
@@ -327,24 +327,24 @@ class Leaving(Case):
         cancelled.reset()
         answer = self.cancel(handles[1])
         self.assertEqual((answer["state"], answer["usage"]["total_tokens"]), ("cancelled", 0))
+        self.assertEqual(self.request(first)["state"], "running")
+        self.cancel(first)
         self.assertEqual(self.ended(last)["state"], "completed")
-        self.assertEqual((self.request(first)["state"], self.request(first)["usage"]["completion_tokens"]),
-                         ("completed", 40))
         kept = self.ended(handles[0])
         self.assertEqual((kept["state"], kept["output"]["bytes"]), ("completed", base64.b64encode(b"aaa").decode()))
         self.assertEqual(self.request(handles[1])["usage"]["total_tokens"], 0)
 
     def test_a_cancel_in_prefill_frees_the_slot(self):
-        # A prompt of some 600 tokens at one a step: steps are counted, not time.
+        # A prompt of some 2000 tokens at one a step: steps are counted, not time.
         self.serve_one_slot(pieces_ms=0, step_tokens=1, prefill_us_per_token=5000)
         before = self.tick()
-        chat = Chat(self.service, stream=True, max_tokens=1, messages=[{"role": "user", "content": "x" * 600}])
+        chat = Chat(self.service, stream=True, max_tokens=1, messages=[{"role": "user", "content": "x" * 2000}])
         handle = chat.handle()
         eventually(lambda: self.tick() > before + 5, "prefill")
         chat.reset()
         eventually(lambda: self.cancel(handle)["state"] == "cancelled", "the end")
         self.assertEqual(self.ended(self.submit(max_tokens=1))["state"], "completed")
-        self.assertLess(self.tick() - before, 400)
+        self.assertLess(self.tick() - before, 1500)
 
     def test_plain_work_goes_on_when_its_client_leaves(self):
         self.serve_one_slot(pieces_ms=5)
