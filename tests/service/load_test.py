@@ -95,10 +95,6 @@ class Load(unittest.TestCase):
                 slow.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127")
                 held.append(slow)
             self.health(service, 20)
-            per_connection = (resident_bytes(gateway) - before) / (IDLE + SLOW)
-            if not SANITIZED:
-                self.assertLessEqual(per_connection, CONNECTION_BYTES_MAX)
-
             streams = [self.connect(service) for _ in range(STREAMS)]
             for stream in streams:
                 stream.sendall(chat(service, stream=True))
@@ -109,6 +105,10 @@ class Load(unittest.TestCase):
             # Every stream is still alive after all this.
             self.read_each(streams, b'"content":"x"')
             self.assertEqual(threads(gateway), threads_before)
+            self.assertEqual(threads_before, 1)
+            per_connection = (resident_bytes(gateway) - before) / (IDLE + SLOW + STREAMS)
+            if not SANITIZED:
+                self.assertLessEqual(per_connection, CONNECTION_BYTES_MAX)
             for connection in held + streams:
                 connection.close()
             self.health(service, 20)
