@@ -34,6 +34,13 @@ std::string code_text(CodeSpace space, int code)
     return std::to_string(code) + " (" + code_meaning(space, code).text + ")";
 }
 
+// Whether a port takes frt_image_view structs, whose pointers only pictures can fill.
+bool takes_frames(const frt_runtime_port_desc& desc)
+{
+    return desc.update != FRT_RT_PORT_SWAP &&
+           (desc.modality == FRT_RT_MOD_IMAGE || desc.modality == FRT_RT_MOD_DEPTH);
+}
+
 // One picture as the elements of a U8 [height, width, channels] port, which has no frame structs.
 std::string window_pixels(const std::string& file, const frt_runtime_port_desc& desc)
 {
@@ -152,6 +159,7 @@ Target::Target(const TargetArguments& arguments)
     subject_->model = runtime;
     for (const std::string& input : arguments.inputs) {
         add_feed(input);
+        check_window(options_.feeds.back());
     }
     driver_ = std::make_unique<flashrt::conformance::Driver>(subject_.get());
 }
@@ -186,13 +194,26 @@ std::string Target::tick_code_text(int code) const
     }
 }
 
+void Target::check_window(const flashrt::conformance::Feed& feed) const
+{
+    const frt_runtime_port_desc& desc = model()->ports[port(feed.port)];
+    // Bytes may leave the rest of their window zero; elements come whole or not at all.
+    const bool fits = feed.bytes.size() == desc.bytes ||
+                      (desc.dtype == FRT_RT_DTYPE_U8 && feed.bytes.size() < desc.bytes);
+    if (desc.update == FRT_RT_PORT_SWAP && !fits) {
+        throw Failure(kExitInput, "port '" + feed.port + "' is a window of " +
+                                      std::to_string(desc.bytes) + " bytes, and " +
+                                      std::to_string(feed.bytes.size()) + " are given");
+    }
+}
+
 void Target::add_sound(const std::string& name, const std::string& file,
                        const frt_runtime_port_desc& desc)
 {
     const SoundForm form = sound_form(desc);
     const std::string bytes = read_source(file, kInputBytesMax);
     const Wav wav = wav_parse(bytes, file);
-    options_.feeds.push_back({name, wav_elements(wav, form, file)});
+    options_.feeds.push_back({name, wav_elements(wav, form, file), false});
     // Inputs of several rates leave no answer to what an output's is.
     const bool agrees = !has_rate_ || input_rate_ == wav.frames_per_second;
     input_rate_ = agrees ? wav.frames_per_second : 0;
@@ -208,12 +229,15 @@ void Target::add_feed(const std::string& input)
     const std::string name = input.substr(0, equals);
     const std::string source = input.substr(equals + 1);
     const frt_runtime_port_desc& desc = model()->ports[port(name)];
+    if (takes_frames(desc) && !ends_with(source, ".png")) {
+        throw Failure(kExitUsage, "port '" + name + "' takes pictures: give .png files");
+    }
     if (source.compare(0, 5, "text:") == 0) {
-        options_.feeds.push_back({name, source.substr(5)});
+        options_.feeds.push_back({name, source.substr(5), false});
         return;
     }
     if (source.compare(0, 4, "num:") == 0) {
-        options_.feeds.push_back({name, numbers_read(source.substr(4), desc.dtype, name)});
+        options_.feeds.push_back({name, numbers_read(source.substr(4), desc.dtype, name), false});
         return;
     }
     if (ends_with(source, ".wav")) {
@@ -221,7 +245,7 @@ void Target::add_feed(const std::string& input)
         return;
     }
     if (!ends_with(source, ".png")) {
-        options_.feeds.push_back({name, read_source(source, kInputBytesMax)});
+        options_.feeds.push_back({name, read_source(source, kInputBytesMax), false});
         return;
     }
     add_pictures(name, source, desc);
@@ -230,11 +254,8 @@ void Target::add_feed(const std::string& input)
 void Target::add_pictures(const std::string& name, const std::string& source,
                           const frt_runtime_port_desc& desc)
 {
-    const bool takes_frames =
-        desc.update != FRT_RT_PORT_SWAP &&
-        (desc.modality == FRT_RT_MOD_IMAGE || desc.modality == FRT_RT_MOD_DEPTH);
-    if (!takes_frames) {
-        options_.feeds.push_back({name, window_pixels(source, desc)});
+    if (!takes_frames(desc)) {
+        options_.feeds.push_back({name, window_pixels(source, desc), false});
         return;
     }
     std::string views;
@@ -257,7 +278,7 @@ void Target::add_pictures(const std::string& name, const std::string& source,
         std::memcpy(views.data() + views.size() - sizeof view + offsetof(frt_image_view, data),
                     &data, sizeof data);
     }
-    options_.feeds.push_back({name, views});
+    options_.feeds.push_back({name, views, false});
 }
 
 }  // namespace aotx::cli

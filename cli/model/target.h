@@ -42,6 +42,8 @@ public:
 
 private:
     void add_feed(const std::string& input);
+    // Throws Failure for a payload that does not fill the window it goes into.
+    void check_window(const flashrt::conformance::Feed& feed) const;
     void add_sound(const std::string& name, const std::string& file,
                    const frt_runtime_port_desc& desc);
     void add_pictures(const std::string& name, const std::string& source,

@@ -31,10 +31,12 @@ struct Finding {
     std::string text;  // what was seen; empty for a plain pass
 };
 
-// Payload for one port, instead of a made-up one.
+// Payload for one port, instead of a made-up one. For IMAGE and DEPTH ports: an array of
+// frt_image_view whose pixels stay valid; a file cannot hold such pointers and is refused there.
 struct Feed {
     std::string port;
     std::string bytes;
+    bool is_file = false;
 };
 
 struct Options {

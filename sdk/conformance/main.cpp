@@ -37,7 +37,7 @@ bool add_feed(const char* argument, Options* options)
     std::ifstream file(equals + 1, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(file)),
                             std::istreambuf_iterator<char>());
-    options->feeds.push_back({std::string(argument, equals), bytes});
+    options->feeds.push_back({std::string(argument, equals), bytes, true});
     return static_cast<bool>(file);
 }
 

@@ -202,11 +202,10 @@ void Driver::make_payload(uint32_t index, uint32_t variant)
 {
     const frt_runtime_port_desc& port = model_->ports[index];
     std::string bytes;
-    for (const Feed& feed : subject_->options.feeds) {
-        if (feed.port == port.name) {
-            payloads_[index] = feed.bytes;
-            return;
-        }
+    const Feed* feed = given(port);
+    if (feed != nullptr) {
+        payloads_[index] = feed->bytes;
+        return;
     }
     if (is_image(port) && port.update != FRT_RT_PORT_SWAP) {
         const int64_t count = port.rank == 4 && port.shape[0] > 0 ? port.shape[0] : 1;
@@ -238,6 +237,16 @@ void Driver::make_payload(uint32_t index, uint32_t variant)
     payloads_[index] = bytes;
 }
 
+const Feed* Driver::given(const frt_runtime_port_desc& port) const
+{
+    for (const Feed& feed : subject_->options.feeds) {
+        if (feed.port == port.name) {
+            return &feed;
+        }
+    }
+    return nullptr;
+}
+
 bool Driver::window_write(uint32_t index) const
 {
     const frt_runtime_port_desc& port = model_->ports[index];
@@ -266,9 +275,16 @@ std::string Driver::feed(uint32_t variant)
         if (port.direction != FRT_RT_PORT_IN) {
             continue;
         }
+        if (is_image(port) && port.update != FRT_RT_PORT_SWAP && given(port) != nullptr &&
+            given(port)->is_file) {
+            return std::string("port ") + port.name + " takes frames, and a file holds none";
+        }
         make_payload(at, variant);
         if (port.update == FRT_RT_PORT_SWAP) {
-            window_write(at);
+            // Made-up contents may stay away; what somebody gave may not.
+            if (!window_write(at) && given(port) != nullptr) {
+                return std::string("port ") + port.name + ": its window cannot be written";
+            }
             continue;
         }
         const int code = set(at, payloads_[at].data(), payloads_[at].size());

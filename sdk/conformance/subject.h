@@ -105,6 +105,8 @@ public:
 private:
     void make_payload(uint32_t port, uint32_t variant);
     int replay(uint32_t graph) const;
+    // The port's payload where it came with the options, else nullptr.
+    const Feed* given(const frt_runtime_port_desc& port) const;
     bool window_write(uint32_t port) const;
     bool window_read(uint32_t port, std::string* bytes) const;
 

@@ -138,6 +138,19 @@ TEST_CASE("a broken rule is found and named", "[conformance]")
     }
 }
 
+TEST_CASE("a file is no payload of frames: its bytes would be followed as pointers",
+          "[conformance]")
+{
+    Options options;
+    options.library = BROKEN_LIBRARY;
+    options.ticks = 1;
+    options.feeds.push_back({"images", std::string(2 * sizeof(frt_image_view), '\x5a'), true});
+    const std::vector<Finding> findings = run(options);
+    CHECK_FALSE(failed(findings));
+    CHECK(verdict_on(findings, "payload.accept") == Verdict::warn);
+    CHECK(broken_rules(findings).find("a file holds none") != std::string::npos);
+}
+
 TEST_CASE("a producer that hangs fails the rule that was being checked, and the rest goes on",
           "[conformance]")
 {

@@ -153,6 +153,15 @@ class Test:
         # A raw window takes elements, not frames.
         self.model("run", self.reach, "--config", '{"io":"raw"}', "--in", f"images={front}", want=2)
         assert "takes no PNG: SWAP TENSOR F32" in self.said, self.said
+        # Windows: elements whole, bytes up to the end.
+        noise = self.folder / "noise.bin"
+        noise.write_bytes(struct.pack("160f", *(0.01 * i for i in range(160))))
+        self.model(*words, "--in", f"noise={noise}", "--out", f"actions={self.folder}/c.bin")
+        assert (self.folder / "c.bin").read_bytes() != (self.folder / "b.bin").read_bytes()
+        self.model(*words, "--in", "noise=num:1,2", want=3)
+        assert "port 'noise' is a window of 640 bytes, and 8 are given" in self.said, self.said
+        self.model("run", self.reach, "--config", '{"io":"raw"}', "--in", "prompt=text:reach")
+        self.model("run", self.reach, "--config", '{"io":"raw"}', "--in", "prompt=text:" + "r" * 129, want=3)
         shown = self.folder / "shown.png"
         for mode, colour in ((1, (9, 8, 7)), (2, (9,)), (2, (9, 8, 7)), (2, (9, 8, 7, 99))):
             png(front, 3, 2, colour)
@@ -326,6 +335,9 @@ class Test:
         self.model("run", self.scale, "--config", '{"gain":2}', "--in", "x=num:1", want=10)
         self.model("run", self.scale, "--config", '{"gain":2}', "--in", "x=num:1,two", want=2)
         self.model("run", self.reach, "--in", f"images={self.folder}/none.png", want=3)
+        for source in ("num:1,2", "text:x", self.scale):  # bytes in a frame's place would be followed as pointers
+            self.model("run", self.reach, "--in", f"images={source}", want=2)
+            assert "takes pictures" in self.said, self.said
 
 
 def main(*programs):
