@@ -4,9 +4,11 @@
 // Lifetime: not applicable.
 #include "cli/model/media.h"
 
+#include <errno.h>
 #include <png.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -68,27 +70,33 @@ size_t element_bytes(uint32_t dtype)
     return dtype <= FRT_RT_DTYPE_I64 ? bytes[dtype] : 1;
 }
 
-void append_number(std::string* bytes, double value, int64_t whole, uint32_t dtype)
+// The range of an integer type; false for the others.
+bool integer_range(uint32_t dtype, int64_t* low, int64_t* high)
 {
-    const float real = static_cast<float>(value);
-    switch (dtype) {
-        case FRT_RT_DTYPE_U8:
-            append(bytes, static_cast<uint8_t>(whole));
-            return;
-        case FRT_RT_DTYPE_I32:
-            append(bytes, static_cast<int32_t>(whole));
-            return;
-        case FRT_RT_DTYPE_I64:
-            append(bytes, whole);
-            return;
-        case FRT_RT_DTYPE_F32:
-            append(bytes, real);
-            return;
-        case FRT_RT_DTYPE_F16:
-            append(bytes, half_of_float(real));
-            return;
-        default:
-            append(bytes, brain_of_float(real));
+    *low = dtype == FRT_RT_DTYPE_U8 ? 0 : dtype == FRT_RT_DTYPE_I32 ? INT32_MIN : INT64_MIN;
+    *high = dtype == FRT_RT_DTYPE_U8    ? UINT8_MAX
+            : dtype == FRT_RT_DTYPE_I32 ? INT32_MAX
+                                        : INT64_MAX;
+    return dtype == FRT_RT_DTYPE_U8 || dtype == FRT_RT_DTYPE_I32 || dtype == FRT_RT_DTYPE_I64;
+}
+
+void append_integer(std::string* bytes, int64_t value, uint32_t dtype)
+{
+    if (dtype == FRT_RT_DTYPE_U8) {
+        append(bytes, static_cast<uint8_t>(value));
+    } else if (dtype == FRT_RT_DTYPE_I32) {
+        append(bytes, static_cast<int32_t>(value));
+    } else {
+        append(bytes, value);
+    }
+}
+
+void append_real(std::string* bytes, float value, uint32_t dtype)
+{
+    if (dtype == FRT_RT_DTYPE_F32) {
+        append(bytes, value);
+    } else {
+        append(bytes, dtype == FRT_RT_DTYPE_F16 ? half_of_float(value) : brain_of_float(value));
     }
 }
 
@@ -186,14 +194,24 @@ std::string png_write(uint32_t width, uint32_t height, uint32_t channels, std::s
 std::string numbers_read(const std::string& text, uint32_t dtype, const std::string& what)
 {
     std::string bytes;
+    int64_t low = 0;
+    int64_t high = 0;
+    const bool is_integer = integer_range(dtype, &low, &high);
     const char* at = text.c_str();
     while (*at != '\0') {
         char* end = nullptr;
-        const double value = std::strtod(at, &end);
+        errno = 0;
+        const long long whole = is_integer ? std::strtoll(at, &end, 10) : 0;
+        const float real = is_integer ? 0.0f : std::strtof(at, &end);
         if (end == at || (*end != '\0' && *end != ',')) {
-            throw Failure(kExitUsage, what + ": '" + at + "' does not begin with a number");
+            throw Failure(kExitUsage, what + ": '" + at + "' does not begin with " +
+                                          (is_integer ? "a whole number" : "a number"));
         }
-        append_number(&bytes, value, std::strtoll(at, nullptr, 10), dtype);
+        if (is_integer && (errno == ERANGE || whole < low || whole > high)) {
+            throw Failure(kExitUsage, what + ": '" + at + "' begins with a number outside " +
+                                          std::to_string(low) + " to " + std::to_string(high));
+        }
+        is_integer ? append_integer(&bytes, whole, dtype) : append_real(&bytes, real, dtype);
         at = *end == ',' ? end + 1 : end;
     }
     return bytes;

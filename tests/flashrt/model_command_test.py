@@ -284,6 +284,26 @@ class Test:
         for cut in range(len(whole)):
             self.sound({}, whole[:cut], want=3)
 
+    def number_forms(self):
+        out = self.folder / "out.bin"
+
+        def through(dtype, text, want=0):
+            self.model("run", self.echo, "--config", json.dumps({"dtype": dtype}), "--in", f"in=num:{text}",
+                       "--out", f"out={out}", want=want)
+            return self.said if want else out.read_bytes()
+        assert through(U8, "0,255,7") == bytes([0, 255, 7])
+        assert through(I32, "-2147483648,2147483647") == struct.pack("<2i", -2**31, 2**31 - 1)
+        assert through(I64, "9223372036854775807,-9223372036854775808") == struct.pack("<2q", 2**63 - 1, -2**63)
+        assert through(F32, "0.1,-1e30,inf") == struct.pack("<3f", 0.1, -1e30, float("inf"))
+        # Halves and bfloat16: nearest, ties to even, subnormal, largest, beyond.
+        assert through(F16, "1,2049,2051,5.9604645e-08,65504,65519.9,65520,-0") == struct.pack(
+            "<8H", 0x3c00, 0x6800, 0x6802, 0x0001, 0x7bff, 0x7bff, 0x7c00, 0x8000)
+        assert through(BF16, "1,1.00390625,1.01171875,-inf") == struct.pack("<4H", 0x3f80, 0x3f80, 0x3f82, 0xff80)
+        for dtype, text, part in ((U8, "256", "outside 0 to 255"), (U8, "-1", "outside 0"), (U8, "1.5", "whole"),
+                                  (I32, "2147483648", "outside -2147483648"), (I64, "9223372036854775808", "outside"),
+                                  (I64, "x", "whole number"), (F32, "1;2", "a number"), (F32, ",1", "a number")):
+            assert part in through(dtype, text, want=2), (text, self.said)
+
     def bench(self):
         svg = self.folder / "ticks.svg"
         words = ("bench", self.scale, "--config", '{"gain":2}', "--ticks", "50")
@@ -343,7 +363,7 @@ class Test:
 def main(*programs):
     with tempfile.TemporaryDirectory() as name:
         test = Test(Path(name), programs)
-        for part in (test.inspect, test.diff, test.numbers_and_pictures, test.sound_forms,
+        for part in (test.inspect, test.diff, test.numbers_and_pictures, test.number_forms, test.sound_forms,
                      test.sound_channels_and_rate, test.sound_files_that_lie, test.bench, test.check, test.refusals):
             part()
     print("aotxctl model: everything holds")
