@@ -228,6 +228,40 @@ TEST_CASE("gates judge version and size from both sides and name the field", "[l
     }
 }
 
+TEST_CASE("a refused export or plan is not read behind its stamp", "[loader][gate]")
+{
+    const struct {
+        const char* rule;
+        uint32_t version;
+        uint32_t size;
+    } rows[] = {
+        {"another version", 2, 128}, {"too short", 1, 32}, {"a size that lies", 1, 0xDEADBEEFu}};
+    for (const auto& row : rows) {
+        INFO(row.rule);
+        const uint32_t stamp[] = {row.version, row.size};
+        GuardCopy copy(stamp, sizeof stamp);
+        Maker exporter;
+        exporter.model.exp = reinterpret_cast<const frt_runtime_export_v1*>(copy.begin());
+        frt::LoadedModel loaded;
+        CHECK(loaded.adopt(&exporter.model) == LoadStatus::gate);
+        CHECK(exporter.owner.retained == 0);
+        if (row.version != 1) {
+            continue;  // a plan's table of a later version is a longer one, and is taken
+        }
+        static const void* table;
+        table = copy.begin();
+        Maker planner;
+        planner.model.query_extension = [](const frt_model_runtime_v1*, uint64_t, uint32_t,
+                                           const void** out) {
+            *out = table;
+            return 0;
+        };
+        CHECK(loaded.adopt(&planner.model) == LoadStatus::authority);
+        CHECK(std::string(loaded.reason()).find("table") != std::string::npos);
+        CHECK(planner.owner.retained == 0);
+    }
+}
+
 TEST_CASE("an archived producer runs under today's loader, its end unreadable", "[loader][archive]")
 {
     frt::LoadedModel loaded;
