@@ -38,7 +38,8 @@ private:
 Bytes near_packet(Device* device, Input* input)
 {
     const uint32_t operation = input->byte() % 15u;
-    const bool nameless = operation == AOTX_OPERATION_GRANTS || operation == AOTX_OPERATION_WATCH;
+    const bool nameless = operation == AOTX_OPERATION_GRANTS || operation == AOTX_OPERATION_WATCH ||
+                          operation == AOTX_OPERATION_DEVICE;
     aotx_request_head head = head_of(operation, id_of(10 + input->byte() % 3u), device->revision);
     if (nameless) {
         std::memset(head.principal, 0, 16);
@@ -57,6 +58,9 @@ Bytes near_packet(Device* device, Input* input)
         head.top_p = 1.0f;
     }
     Bytes payload = input->take(input->word() % 2048u);
+    if (operation == AOTX_OPERATION_DEVICE) {
+        payload.clear();
+    }
     if (nameless) {
         payload.resize(payload.size() / 64u * 64u);
         head.count = static_cast<uint32_t>(payload.size() / 64u);
