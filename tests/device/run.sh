@@ -101,7 +101,7 @@ else
     fi
     # What cannot be built leaves its own steps out and no others.
     check build 240 ninja -C "$build" -k 0 aotx_cuda aotxd aotx-gateway aotxctl aotx_scripted bench_operation \
-        device_check device_kernels device_requests_test device_allocation_test device_text
+        device_check device_attention device_matmul device_requests_test device_allocation_test device_text
 fi
 
 # The loop: the tests of the CPU backend over this one.
@@ -145,7 +145,8 @@ if [ "$mode" = --dry ]; then
     check kernels 30 "$build/bin/kernels_cuda_attention_test"
     check matrices 30 "$build/bin/kernels_cuda_matmul_test"
 else
-    check kernels 60 "$build/bin/device_kernels"
+    check kernels 60 "$build/bin/device_attention"
+    check matrices 60 "$build/bin/device_matmul"
 fi
 for loading in LAZY EAGER; do
     export CUDA_MODULE_LOADING=$loading
