@@ -107,9 +107,9 @@ Product make_product(const Matrix& matrix, uint32_t tokens, const std::vector<fl
 void launch(const Product& product)
 {
     if (product.wide) {
-        aotx::matmul<aotx::kWeightQ8_0, 4><<<product.grid, 128>>>(product.arguments);
+        aotx::matmul<aotx::kWeightQ8_0, 4><<<product.grid, aotx::matmul_threads(4)>>>(product.arguments);
     } else {
-        aotx::matmul<aotx::kWeightQ8_0, 1><<<product.grid, 128>>>(product.arguments);
+        aotx::matmul<aotx::kWeightQ8_0, 1><<<product.grid, aotx::matmul_threads(1)>>>(product.arguments);
     }
     must(cudaGetLastError(), "launch");
 }

@@ -209,7 +209,7 @@ TEST_CASE("query, key and value rows are rotated and land in their pages")
     args.query_scale = 0.25f;
     emu::LaunchShape shape;
     shape.grid = dim3(rows_count / 16, 1);
-    shape.block = dim3(aotx::kMatmulThreads);
+    shape.block = dim3(aotx::matmul_threads(1));
     REQUIRE(emu::run<aotx::matmul<aotx::kWeightQ8_0, 1>>(shape, args));
     for (uint32_t n = 0; n < count; n++) {
         for (uint32_t row = 0; row < rows_count; row++) {

@@ -19,7 +19,7 @@ bool run_matmul(const MatmulArgs& args, uint32_t tokens)
     emu::LaunchShape shape;
     shape.grid = dim3(aotx::weight_tiles(args.weight.rows, aotx::kTileRows),
                       aotx::weight_tiles(tokens, columns8 * 8));
-    shape.block = dim3(aotx::kMatmulThreads);
+    shape.block = dim3(aotx::matmul_threads(columns8));
     switch (args.weight.kind) {
 #define AOTX_TEST_KIND(kind) \
     case aotx::kind:         \

@@ -62,7 +62,7 @@ __device__ __forceinline__ void attention_weights(const AttentionPlace& place, f
                                                   float* largest, float* total, float* shrink)
 {
     const uint32_t lane = threadIdx.x % 32u;
-    for (uint32_t head = threadIdx.x / 32u; head < place.heads; head += kMatmulWarps) {
+    for (uint32_t head = threadIdx.x / 32u; head < place.heads; head += kAttentionThreads / 32u) {
         float* const line = scores + head * kAttentionTile;
         float best = fmaxf(line[lane], line[lane + 32u]);
         CU_UNROLL

@@ -1,13 +1,15 @@
 // Purpose:  the one matrix kernel of the text runtime: quantised weights times a batch of rows on
 // the tensor cores, with the norm before it and the finish after it in the same launch.
 // Owns:     nothing.
-// Thread:   device code; 128 threads a block, one block for 16 weight rows and 8 * columns8 tokens.
+// Thread:   device code; one block for 16 weight rows and 8 * columns8 tokens: 256 threads where that
+// is 8, so that enough weights are on their way for one row to fill the memory's width, else 128.
 // Lifetime: one launch.
 //
 // Quants enter the product as whole numbers, which halves hold exactly, and scales are applied to
 // the sums of a group in 32 bits. An input enters as a half and a second half for what the first
-// lost. So the result stays close to a 32-bit computation, and the order in which a row is summed
-// depends on nothing but its length: a token gets the same bits alone, in company, in any chunk.
+// lost. So the result stays close to a 32-bit computation. A row is summed in eight chains, tile i
+// in chain i % 8, and the chains in their order, whatever the block's width: a token gets the same
+// bits alone, in company, in any chunk.
 #pragma once
 
 #include "port.h"
@@ -15,8 +17,21 @@
 
 namespace aotx {
 
-constexpr uint32_t kMatmulThreads = 128;
-constexpr uint32_t kMatmulWarps = 4;
+constexpr uint32_t kMatmulChains = 8;
+
+// Warps and threads of a block for 8 * columns8 tokens, and the lanes that it stages at a time.
+AOTX_HOST_DEVICE constexpr uint32_t matmul_warps(uint32_t columns8)
+{
+    return columns8 == 1 ? 8u : 4u;
+}
+AOTX_HOST_DEVICE constexpr uint32_t matmul_threads(uint32_t columns8)
+{
+    return matmul_warps(columns8) * 32u;
+}
+AOTX_HOST_DEVICE constexpr uint32_t matmul_staged(uint32_t columns8)
+{
+    return columns8 == 1 ? 1024u : 2048u;
+}
 
 // The words of one tile that a lane holds.
 template <uint32_t kind>
@@ -144,11 +159,44 @@ __device__ __forceinline__ GroupScale tile_scale(const TileWords<kind>& words, u
     return result;
 }
 
-// Staged input of one step and 8 tokens: per lane two registers and two of the rest.
+// Staged input of one step, one token and a quarter of its 16 columns: two registers and two of the
+// rest. Tokens that the block does not have are not staged; their lanes read another's.
 struct StagedLane {
     uint32_t first[2];
     uint32_t rest[2];
 };
+
+// Where the lanes of a block find what is staged: [steps][live][4] lanes and [steps][live] sums.
+template <uint32_t columns8>
+struct StagedView {
+    const StagedLane* lanes;
+    const float* sums;
+    uint32_t live;                       // tokens that the block has
+    uint32_t place[columns8];            // of this lane's tokens among the lanes of a step
+    uint32_t sums_place[columns8 * 2u];  // of the tokens that this lane's results belong to
+};
+
+template <uint32_t columns8>
+__device__ __forceinline__ StagedView<columns8> staged_view(const StagedLane* lanes,
+                                                            const float* sums, uint32_t live)
+{
+    const uint32_t lane = threadIdx.x % 32u;
+    StagedView<columns8> view;
+    view.lanes = lanes;
+    view.sums = sums;
+    view.live = live;
+    CU_UNROLL
+    for (uint32_t n = 0; n < columns8; n++) {
+        const uint32_t token = n * 8u + lane / 4u;
+        view.place[n] = (token < live ? token : live - 1u) * 4u + lane % 4u;
+        CU_UNROLL
+        for (uint32_t i = 0; i < 2; i++) {
+            const uint32_t column = n * 8u + lane % 4u * 2u + i;
+            view.sums_place[n * 2u + i] = column < live ? column : live - 1u;
+        }
+    }
+    return view;
+}
 
 template <uint32_t kind>
 __device__ __forceinline__ void tile_product(float* sum, const uint32_t* a, const uint32_t* a_rest,
@@ -166,12 +214,11 @@ __device__ __forceinline__ void tile_product(float* sum, const uint32_t* a, cons
     }
 }
 
-// Add one tile's products to sum [columns8][4]. staged: of the tile's four steps; sums: of the
-// inputs of each step and token, [4][columns8][8].
+// Add one tile's products to sum [columns8][4]. first_step: of the tile among those staged.
 template <uint32_t kind, uint32_t columns8>
 __device__ __forceinline__ void tile_accumulate(const TileWords<kind>& words,
-                                                const StagedLane* staged, const float* sums,
-                                                uint32_t lane, float (*sum)[4])
+                                                const StagedView<columns8>& staged,
+                                                uint32_t first_step, float (*sum)[4])
 {
     constexpr WeightTraits traits = TileWords<kind>::traits;
     constexpr uint32_t steps = traits.group == 0 ? 4u : traits.group / 16u;
@@ -181,6 +228,7 @@ __device__ __forceinline__ void tile_accumulate(const TileWords<kind>& words,
         CU_UNROLL
         for (uint32_t step = 0; step < steps; step++) {
             const uint32_t s = group * steps + step;
+            const StagedLane* const lanes = staged.lanes + (first_step + s) * staged.live * 4u;
             uint32_t a[4];
             uint32_t a_rest[4] = {};
             CU_UNROLL
@@ -192,7 +240,7 @@ __device__ __forceinline__ void tile_accumulate(const TileWords<kind>& words,
             }
             CU_UNROLL
             for (uint32_t n = 0; n < columns8; n++) {
-                tile_product<kind>(part[n], a, a_rest, staged[(s * columns8 + n) * 32u + lane]);
+                tile_product<kind>(part[n], a, a_rest, lanes[staged.place[n]]);
             }
         }
         GroupScale scale = {{1.0f, 1.0f}, {0.0f, 0.0f}};
@@ -205,12 +253,12 @@ __device__ __forceinline__ void tile_accumulate(const TileWords<kind>& words,
             for (uint32_t i = 0; i < 4; i++) {
                 sum[n][i] = fmaf(scale.scale[i / 2u], part[n][i], sum[n][i]);
                 if constexpr (traits.bias) {
-                    const uint32_t column = lane % 4u * 2u + i % 2u;
+                    const uint32_t place = staged.sums_place[n * 2u + i % 2u];
                     float input = 0.0f;
                     CU_UNROLL
                     for (uint32_t step = 0; step < steps; step++) {
-                        const uint32_t s = group * steps + step;
-                        input += sums[(s * columns8 + n) * 8u + column];
+                        const uint32_t s = first_step + group * steps + step;
+                        input += staged.sums[s * staged.live + place];
                     }
                     sum[n][i] = fmaf(scale.bias[i / 2u], input, sum[n][i]);
                 }
@@ -224,20 +272,42 @@ __device__ __forceinline__ uint32_t matmul_input_row(const MatmulArgs& args, uin
     return args.input_map == nullptr ? n : args.input_map[n];
 }
 
-// 1 / RMS of every token of the block, one warp a token.
-template <uint32_t tokens>
-__device__ __forceinline__ void matmul_norms(const MatmulArgs& args, uint32_t first, uint32_t count,
+__device__ __forceinline__ float norm_square(uint32_t bits, float sum)
+{
+    const float value = cu_bits_to_float(bits);
+    return fmaf(value, value, sum);
+}
+
+// Sum of squares of a row, this lane's part. How it is read depends on the matrix alone.
+__device__ __forceinline__ float norm_part(const MatmulArgs& args, const float* row, uint32_t lane)
+{
+    float sum = 0.0f;
+    if (args.weight.columns % 4u == 0 && args.input_stride % 4u == 0) {
+        for (uint32_t k = lane * 4u; k < args.weight.columns; k += 128u) {
+            const uint4 four = cu_load16(row + k);
+            sum = norm_square(four.w,
+                              norm_square(four.z, norm_square(four.y, norm_square(four.x, sum))));
+        }
+        return sum;
+    }
+    for (uint32_t k = lane; k < args.weight.columns; k += 32u) {
+        sum = fmaf(row[k], row[k], sum);
+    }
+    return sum;
+}
+
+// 1 / RMS of the block's tokens, one warp a token.
+template <uint32_t columns8>
+__device__ __forceinline__ void matmul_norms(const MatmulArgs& args, uint32_t first, uint32_t live,
                                              float* norms)
 {
     const uint32_t lane = threadIdx.x % 32u;
-    for (uint32_t n = threadIdx.x / 32u; n < tokens; n += kMatmulWarps) {
+    for (uint32_t n = threadIdx.x / 32u; n < live; n += matmul_warps(columns8)) {
         float sum = 0.0f;
-        if (args.norm != nullptr && first + n < count) {
-            const float* const row =
-                args.input + uint64_t{matmul_input_row(args, first + n)} * args.input_stride;
-            for (uint32_t k = lane; k < args.weight.columns; k += 32u) {
-                sum = fmaf(row[k], row[k], sum);
-            }
+        if (args.norm != nullptr) {
+            sum = norm_part(
+                args, args.input + uint64_t{matmul_input_row(args, first + n)} * args.input_stride,
+                lane);
         }
         CU_UNROLL
         for (int step = 16; step > 0; step /= 2) {
@@ -277,57 +347,67 @@ __device__ __forceinline__ float stage_bound(float value)
     return fminf(fmaxf(value, -65504.0f), 65504.0f);
 }
 
-// Bring kSteps steps of 16 columns into shared memory in the lanes' order.
-template <uint32_t kind, uint32_t columns8, uint32_t steps>
-__device__ __forceinline__ void matmul_stage(const MatmulArgs& args, uint32_t first, uint32_t count,
-                                             uint32_t column, const float* norms,
+// One lane of one token and step. sum: of its inputs.
+template <uint32_t kind>
+__device__ __forceinline__ StagedLane stage_lane(const MatmulArgs& args, const float* row,
+                                                 uint32_t k, float norm, float* sum)
+{
+    float value[4] = {};
+    CU_UNROLL
+    for (uint32_t i = 0; i < 4; i++) {
+        const uint32_t at = k + i % 2u + i / 2u * 8u;
+        if (at < args.weight.columns) {
+            const float weight = args.norm == nullptr ? 1.0f : args.norm[at];
+            value[i] = stage_bound(row[at] * norm * weight);
+        }
+    }
+    StagedLane made;
+    CU_UNROLL
+    for (uint32_t i = 0; i < 2; i++) {
+        const uint32_t pair = stage_pair<kind>(value[i * 2u], value[i * 2u + 1u]);
+        made.first[i] = pair;
+        made.rest[i] = stage_pair<kind>(value[i * 2u] - stage_back<kind>(pair, 0),
+                                        value[i * 2u + 1u] - stage_back<kind>(pair, 16));
+    }
+    *sum = value[0] + value[1] + (value[2] + value[3]);
+    return made;
+}
+
+// Bring `steps` steps of 16 columns into shared memory in the lanes' order. [all threads]
+template <uint32_t kind, uint32_t columns8>
+__device__ __forceinline__ void matmul_stage(const MatmulArgs& args, uint32_t first, uint32_t live,
+                                             uint32_t column, uint32_t steps, const float* norms,
                                              StagedLane* staged, float* sums)
 {
-    for (uint32_t item = threadIdx.x; item < steps * columns8 * 32u; item += kMatmulThreads) {
-        const uint32_t lane = item % 32u;
-        const uint32_t n = item / 32u % columns8 * 8u + lane / 4u;
-        const uint32_t k = column + item / 32u / columns8 * 16u + lane % 4u * 2u;
-        float value[4] = {};
-        if (first + n < count) {
+    const uint32_t items = steps * live * 4u;
+    for (uint32_t base = 0; base < items; base += matmul_threads(columns8)) {
+        const uint32_t item = base + threadIdx.x;
+        const uint32_t n = item / 4u % live;
+        float sum = 0.0f;
+        if (item < items) {
+            const uint32_t k = column + item / 4u / live * 16u + item % 4u * 2u;
             const float* const row =
                 args.input + uint64_t{matmul_input_row(args, first + n)} * args.input_stride;
-            CU_UNROLL
-            for (uint32_t i = 0; i < 4; i++) {
-                const uint32_t at = k + i % 2u + i / 2u * 8u;
-                if (at < args.weight.columns) {
-                    const float weight = args.norm == nullptr ? 1.0f : args.norm[at];
-                    value[i] = stage_bound(row[at] * norms[n] * weight);
-                }
-            }
+            staged[item] = stage_lane<kind>(args, row, k, norms[n], &sum);
         }
-        StagedLane lane_words;
-        CU_UNROLL
-        for (uint32_t i = 0; i < 2; i++) {
-            const uint32_t pair = stage_pair<kind>(value[i * 2u], value[i * 2u + 1u]);
-            lane_words.first[i] = pair;
-            lane_words.rest[i] = stage_pair<kind>(value[i * 2u] - stage_back<kind>(pair, 0),
-                                                  value[i * 2u + 1u] - stage_back<kind>(pair, 16));
-        }
-        staged[item] = lane_words;
         if constexpr (TileWords<kind>::traits.bias) {
-            float sum = value[0] + value[1] + (value[2] + value[3]);
             sum += __shfl_xor_sync(0xffffffffu, sum, 1);
             sum += __shfl_xor_sync(0xffffffffu, sum, 2);
-            if (lane % 4u == 0) {
+            if (item < items && item % 4u == 0) {
                 sums[item / 4u] = sum;
             }
         }
     }
 }
 
-// What the four warps of the block summed, added in their order. [16 rows][tokens] a warp
+// What the chains of the block summed, added in their order. [16 rows][tokens] a chain
 template <uint32_t tokens>
 __device__ __forceinline__ float matmul_value(const float* parts, uint32_t row, uint32_t n)
 {
     float sum = parts[row * tokens + n];
     CU_UNROLL
-    for (uint32_t warp = 1; warp < kMatmulWarps; warp++) {
-        sum += parts[(warp * kTileRows + row) * tokens + n];
+    for (uint32_t chain = 1; chain < kMatmulChains; chain++) {
+        sum += parts[(chain * kTileRows + row) * tokens + n];
     }
     return sum;
 }
@@ -390,13 +470,14 @@ __device__ __forceinline__ void finish_row(uint32_t finish, float value, float* 
     }
 }
 
-template <uint32_t tokens>
+template <uint32_t columns8>
 __device__ __forceinline__ void matmul_finish(const MatmulArgs& args, uint32_t first,
                                               uint32_t count, const float* parts)
 {
+    constexpr uint32_t tokens = columns8 * 8u;
     const uint32_t tile = blockIdx.x;
     const uint32_t wide = args.finish <= kFinishUp ? 16u : 8u;
-    for (uint32_t item = threadIdx.x; item < wide * tokens; item += kMatmulThreads) {
+    for (uint32_t item = threadIdx.x; item < wide * tokens; item += matmul_threads(columns8)) {
         const uint32_t n = item / wide;
         const uint32_t row = item % wide;
         if (first + n >= count) {
@@ -426,57 +507,116 @@ __device__ __forceinline__ void matmul_finish(const MatmulArgs& args, uint32_t f
     }
 }
 
+// The sums of a warp: of its one chain in a narrow block, of chains `warp` and `warp + 4` in a wide
+// one. Tiles come to the two in turns, so the sums change places after each.
+template <uint32_t columns8>
+struct ChainSums {
+    static constexpr uint32_t chains = kMatmulChains / matmul_warps(columns8);
+    float sum[chains][columns8][4];
+
+    __device__ __forceinline__ void turn()
+    {
+        if constexpr (chains == 2) {
+            CU_UNROLL
+            for (uint32_t n = 0; n < columns8; n++) {
+                CU_UNROLL
+                for (uint32_t i = 0; i < 4; i++) {
+                    const float other = sum[1][n][i];
+                    sum[1][n][i] = sum[0][n][i];
+                    sum[0][n][i] = other;
+                }
+            }
+        }
+    }
+};
+
+// Write a warp's sums where matmul_value finds them. turned: the two have changed places.
+template <uint32_t columns8>
+__device__ __forceinline__ void matmul_parts(const ChainSums<columns8>& sums, uint32_t turned,
+                                             float* parts)
+{
+    constexpr uint32_t tokens = columns8 * 8u;
+    const uint32_t lane = threadIdx.x % 32u;
+    const uint32_t warp = threadIdx.x / 32u;
+    CU_UNROLL
+    for (uint32_t c = 0; c < ChainSums<columns8>::chains; c++) {
+        const uint32_t chain = warp + matmul_warps(columns8) * (c ^ turned);
+        CU_UNROLL
+        for (uint32_t n = 0; n < columns8; n++) {
+            CU_UNROLL
+            for (uint32_t i = 0; i < 4; i++) {
+                const uint32_t row = lane / 4u + i / 2u * 8u;
+                parts[(chain * kTileRows + row) * tokens + n * 8u + lane % 4u * 2u + i % 2u] =
+                    sums.sum[c][n][i];
+            }
+        }
+    }
+}
+
 template <uint32_t kind, uint32_t columns8>
-__global__ void __launch_bounds__(kMatmulThreads, columns8 == 1 ? 4 : 3)
+__global__ void __launch_bounds__(matmul_threads(columns8), columns8 == 1 ? 2 : 3)
     matmul(CU_GRID_CONSTANT const MatmulArgs args)
 {
     constexpr uint32_t tokens = columns8 * 8u;
-    constexpr uint32_t chunk = columns8 == 1 ? 8u : 4u;  // tiles staged together
+    constexpr uint32_t warps = matmul_warps(columns8);
+    constexpr uint32_t capacity = matmul_staged(columns8);
     const uint32_t count = *args.count;
     const uint32_t first = blockIdx.y * tokens;
     if (first >= count) {
         return;
     }
-    CU_SHARED(StagedLane, staged, chunk * 4u * columns8 * 32u);
-    CU_SHARED(float, sums, chunk * 4u * tokens);
+    CU_SHARED(StagedLane, staged, capacity);
+    CU_SHARED(float, sums, capacity / 4u);
     CU_SHARED(float, norms, tokens);
-    CU_SHARED(float, parts, kMatmulWarps* kTileRows* tokens);
+    static_assert(kMatmulChains * kTileRows * tokens * sizeof(float) <=
+                  capacity * sizeof(StagedLane));
+    const uint32_t live = count - first < tokens ? count - first : tokens;
     const uint32_t lane = threadIdx.x % 32u;
     const uint32_t warp = threadIdx.x / 32u;
     const uint32_t tiles = weight_tiles(args.weight.columns, kTileColumns);
+    const uint32_t chunk = capacity / (16u * live) / warps * warps;  // tiles staged together
     constexpr uint32_t tile_bytes = weight_tile_bytes(kind);
     const uint8_t* const line = args.weight.tiles + uint64_t{blockIdx.x} * tiles * tile_bytes;
-    float sum[columns8][4] = {};
+    // Tiles that are on their way while one is multiplied; many rows need no more than one.
+    constexpr uint32_t ahead = columns8 == 1 ? 2u : 1u;
     TileWords<kind> next = {};
+    TileWords<kind> later = {};
     if (warp < tiles) {
         tile_load<kind>(&next, line + uint64_t{warp} * tile_bytes, lane);
     }
-    matmul_norms<tokens>(args, first, count, norms);
-    for (uint32_t base = 0; base < tiles; base += chunk) {
-        __syncthreads();
-        matmul_stage<kind, columns8, chunk * 4u>(args, first, count, base * kTileColumns, norms,
-                                                 staged, sums);
-        __syncthreads();
-        for (uint32_t tile = warp; tile < chunk && base + tile < tiles; tile += kMatmulWarps) {
-            const TileWords<kind> words = next;
-            const uint32_t following = base + tile + kMatmulWarps;
-            if (following < tiles) {
-                tile_load<kind>(&next, line + uint64_t{following} * tile_bytes, lane);
-            }
-            tile_accumulate<kind, columns8>(words, staged + tile * 4u * columns8 * 32u,
-                                            sums + tile * 4u * tokens, lane, sum);
-        }
+    if (ahead == 2u && warp + warps < tiles) {
+        tile_load<kind>(&later, line + uint64_t{warp + warps} * tile_bytes, lane);
     }
-    CU_UNROLL
-    for (uint32_t n = 0; n < columns8; n++) {
-        CU_UNROLL
-        for (uint32_t i = 0; i < 4; i++) {
-            const uint32_t row = lane / 4u + i / 2u * 8u;
-            parts[(warp * kTileRows + row) * tokens + n * 8u + lane % 4u * 2u + i % 2u] = sum[n][i];
+    ChainSums<columns8> chain = {};
+    uint32_t turned = 0;
+    const StagedView<columns8> view = staged_view<columns8>(staged, sums, live);
+    matmul_norms<columns8>(args, first, live, norms);
+    for (uint32_t base = 0; base < tiles; base += chunk) {
+        const uint32_t here = tiles - base < chunk ? tiles - base : chunk;
+        __syncthreads();
+        matmul_stage<kind, columns8>(args, first, live, base * kTileColumns, here * 4u, norms,
+                                     staged, sums);
+        __syncthreads();
+        for (uint32_t tile = warp; tile < here; tile += warps) {
+            const TileWords<kind> words = next;
+            if constexpr (columns8 == 1) {
+                next = later;
+            }
+            const uint32_t following = base + tile + ahead * warps;
+            if (following < tiles) {
+                tile_load<kind>(columns8 == 1 ? &later : &next,
+                                line + uint64_t{following} * tile_bytes, lane);
+            }
+            tile_accumulate<kind, columns8>(words, view, tile * 4u, chain.sum[0]);
+            chain.turn();
+            turned ^= ChainSums<columns8>::chains - 1u;
         }
     }
     __syncthreads();
-    matmul_finish<tokens>(args, first, count, parts);
+    float* const parts = reinterpret_cast<float*>(staged);  // what was staged is used up
+    matmul_parts<columns8>(chain, turned, parts);
+    __syncthreads();
+    matmul_finish<columns8>(args, first, count, parts);
 }
 
 }  // namespace aotx

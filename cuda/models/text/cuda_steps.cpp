@@ -16,7 +16,9 @@ namespace aotx {
 
 namespace {
 
-constexpr uint32_t kSampleBlockThreads = 256;  // of the choice; every other kernel has 128
+constexpr uint32_t kBlockThreads = 128;
+constexpr uint32_t kNarrowThreads = 256;       // of a narrow product
+constexpr uint32_t kSampleBlockThreads = 256;  // of the choice
 constexpr uint32_t kNarrowRows = 8;            // of a narrow product's block
 constexpr uint32_t kWideRows = 32;
 constexpr uint32_t kTakeBlocks = 4;
@@ -147,7 +149,8 @@ void StepPrograms::add_product(const DeviceMatrix& matrix, const MatmulArgs& arg
 {
     const bool wide = rows > kNarrowRows;
     add(matmul_kernel(matrix.kind, wide), weight_tiles(matrix.rows, kTileRows),
-        weight_tiles(rows, wide ? kWideRows : kNarrowRows), 1, args);
+        weight_tiles(rows, wide ? kWideRows : kNarrowRows), 1, args,
+        wide ? kBlockThreads : kNarrowThreads);
 }
 
 void StepPrograms::add_take() noexcept
