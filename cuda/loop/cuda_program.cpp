@@ -65,6 +65,10 @@ bool program_check(const Program& program, const char** reason) noexcept
         *reason = "a program is empty or too long";
         return false;
     }
+    if (program.overlaps > 1 || (program.overlaps == 1 && program.conditions_count != 0)) {
+        *reason = "only kernels can overlap, without loops and branches";
+        return false;
+    }
     return children_check(program, 0, program.nodes_count, reason);
 }
 

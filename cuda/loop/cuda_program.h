@@ -39,6 +39,9 @@ struct Program {
     uint32_t nodes_count;
     uint32_t condition_start[kProgramConditionsMax];
     uint32_t conditions_count;
+    // 1: every kernel begins with cu_begin, so that where the device can, one starts while the one
+    // before it ends. An executor may leave that out.
+    uint32_t overlaps;
     // Words that kernels name conditions by: filled when the executor is made, before arguments are
     // copied. [conditions_count], lent
     uint64_t* condition_handles;

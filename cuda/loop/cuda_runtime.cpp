@@ -168,19 +168,25 @@ int stream_close(void* stream)
     return code;
 }
 
+// overlaps: both are kernels of a program that overlaps them.
 cudaError_t node_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                     cudaGraphNodeParams* params)
+                     bool overlaps, cudaGraphNodeParams* params)
 {
     const size_t count = *before == nullptr ? 0 : 1;
 #if CUDART_VERSION >= 13000
-    return cudaGraphAddNode(node, graph, before, nullptr, count, params);
+    cudaGraphEdgeData edge = {};
+    edge.from_port = cudaGraphKernelNodePortProgrammatic;
+    edge.type = cudaGraphDependencyTypeProgrammatic;
+    return cudaGraphAddNode(node, graph, before, overlaps && count != 0 ? &edge : nullptr, count,
+                            params);
 #else
+    (void)overlaps;
     return cudaGraphAddNode(node, graph, before, count, params);
 #endif
 }
 
 cudaError_t kernel_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
-                       const ProgramNode& from)
+                       bool overlaps, const ProgramNode& from)
 {
     const void* const function = from.kernel >= kTickKernelFirst ? tick_kernel_function(from.kernel)
                                                                  : kernel_function(from.kernel);
@@ -194,7 +200,7 @@ cudaError_t kernel_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraph
     params.kernel.gridDim = dim3(from.grid[0], from.grid[1], from.grid[2]);
     params.kernel.blockDim = dim3(from.block);
     params.kernel.kernelParams = arguments;
-    return node_add(node, graph, before, &params);
+    return node_add(node, graph, before, overlaps, &params);
 }
 
 uint32_t children_count(const Program& program, uint32_t first, uint32_t end)
@@ -206,7 +212,8 @@ uint32_t children_count(const Program& program, uint32_t first, uint32_t end)
     return count;
 }
 
-cudaError_t children_add(const Program& program, uint32_t first, uint32_t end, cudaGraph_t graph);
+cudaError_t children_add(const Program& program, uint32_t first, uint32_t end, bool overlaps,
+                         cudaGraph_t graph);
 
 cudaError_t branch_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraphNode_t* before,
                        const Program& program, uint32_t at)
@@ -222,16 +229,16 @@ cudaError_t branch_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraph
                               : chooses                  ? cudaGraphCondTypeSwitch
                                                          : cudaGraphCondTypeIf;
     params.conditional.size = chooses ? children_count(program, first, end) : 1u;
-    cudaError_t code = node_add(node, graph, before, &params);
+    cudaError_t code = node_add(node, graph, before, false, &params);
     if (code != cudaSuccess || !chooses) {
         return code != cudaSuccess
                    ? code
-                   : children_add(program, first, end, params.conditional.phGraph_out[0]);
+                   : children_add(program, first, end, false, params.conditional.phGraph_out[0]);
     }
     uint32_t body = 0;
     for (uint32_t i = first; i < end && code == cudaSuccess;
          i += 1u + program.nodes[i].body_nodes) {
-        code = children_add(program, i, i + 1u + program.nodes[i].body_nodes,
+        code = children_add(program, i, i + 1u + program.nodes[i].body_nodes, false,
                             params.conditional.phGraph_out[body]);
         body++;
     }
@@ -239,13 +246,14 @@ cudaError_t branch_add(cudaGraphNode_t* node, cudaGraph_t graph, const cudaGraph
 }
 
 // Nodes of one body run one behind the other.
-cudaError_t children_add(const Program& program, uint32_t first, uint32_t end, cudaGraph_t graph)
+cudaError_t children_add(const Program& program, uint32_t first, uint32_t end, bool overlaps,
+                         cudaGraph_t graph)
 {
     cudaGraphNode_t before = nullptr;
     for (uint32_t i = first; i < end; i += 1u + program.nodes[i].body_nodes) {
         cudaGraphNode_t node = nullptr;
         const cudaError_t code = program.nodes[i].kind == kProgramKernel
-                                     ? kernel_add(&node, graph, &before, program.nodes[i])
+                                     ? kernel_add(&node, graph, &before, overlaps, program.nodes[i])
                                      : branch_add(&node, graph, &before, program, i);
         if (code != cudaSuccess) {
             return code;
@@ -255,7 +263,7 @@ cudaError_t children_add(const Program& program, uint32_t first, uint32_t end, c
     return cudaSuccess;
 }
 
-cudaError_t graph_make(const Program& program, cudaStream_t stream, Executor* made)
+cudaError_t graph_make(const Program& program, bool overlaps, cudaStream_t stream, Executor* made)
 {
     cudaError_t code = cudaGraphCreate(&made->graph, 0);
     for (uint32_t i = 0; i < program.conditions_count && code == cudaSuccess; i++) {
@@ -264,7 +272,9 @@ cudaError_t graph_make(const Program& program, cudaStream_t stream, Executor* ma
                                                 cudaGraphCondAssignDefault);
         program.condition_handles[i] = handle;
     }
-    code = code != cudaSuccess ? code : children_add(program, 0, program.nodes_count, made->graph);
+    code = code != cudaSuccess
+               ? code
+               : children_add(program, 0, program.nodes_count, overlaps, made->graph);
     code = code != cudaSuccess ? code : cudaGraphInstantiate(&made->exec, made->graph, 0);
     return code != cudaSuccess ? code : cudaGraphUpload(made->exec, stream);
 }
@@ -294,6 +304,14 @@ int program_close(void* executor)
     return executor_free(static_cast<Executor*>(executor));
 }
 
+// Kernels may begin before the one in front of them has ended from 9.0 on.
+bool device_overlaps()
+{
+    int major = 0;
+    return cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) == cudaSuccess &&
+           major >= 9;
+}
+
 int program_open(const Program* program, void* stream, void** executor)
 {
     const Shared shared;
@@ -305,18 +323,27 @@ int program_open(const Program* program, void* stream, void** executor)
     if (!alive(on->born)) {
         return cudaErrorContextIsDestroyed;
     }
-    Executor* const made = new (std::nothrow) Executor{};
-    if (made == nullptr) {
-        return cudaErrorMemoryAllocation;
-    }
-    made->born = on->born;
-    const cudaError_t code = graph_make(*program, on->stream, made);
-    if (code != cudaSuccess) {
+    const bool may_overlap = program->overlaps != 0 && device_overlaps();
+    cudaError_t code = cudaSuccess;
+    for (const bool overlaps : {true, false}) {
+        if (overlaps && !may_overlap) {
+            continue;
+        }
+        Executor* const made = new (std::nothrow) Executor{};
+        if (made == nullptr) {
+            return cudaErrorMemoryAllocation;
+        }
+        made->born = on->born;
+        code = graph_make(*program, overlaps, on->stream, made);
+        if (code == cudaSuccess) {
+            *executor = made;
+            return cudaSuccess;
+        }
+        // A driver that takes no such edges takes the plain ones.
         (void)executor_free(made);
-        return code;
+        (void)cudaGetLastError();
     }
-    *executor = made;
-    return cudaSuccess;
+    return code;
 }
 
 int launch(void* executor, void* stream)

@@ -106,10 +106,11 @@ Product make_product(const Matrix& matrix, uint32_t tokens, const std::vector<fl
 
 void launch(const Product& product)
 {
+    const uint32_t threads = aotx::matmul_threads(product.wide ? 4 : 1);
     if (product.wide) {
-        aotx::matmul<aotx::kWeightQ8_0, 4><<<product.grid, aotx::matmul_threads(4)>>>(product.arguments);
+        aotx::matmul<aotx::kWeightQ8_0, 4><<<product.grid, threads>>>(product.arguments);
     } else {
-        aotx::matmul<aotx::kWeightQ8_0, 1><<<product.grid, aotx::matmul_threads(1)>>>(product.arguments);
+        aotx::matmul<aotx::kWeightQ8_0, 1><<<product.grid, threads>>>(product.arguments);
     }
     must(cudaGetLastError(), "launch");
 }

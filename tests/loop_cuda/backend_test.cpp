@@ -266,6 +266,12 @@ TEST_CASE("programs that break their own rules are refused")
         {"kernel with a body", [](aotx::Program* p) { p->nodes[0].body_nodes = 1; }},
         {"no kind", [](aotx::Program* p) { p->nodes[0].kind = aotx::ProgramNodeKind{}; }},
         {"unknown condition", [](aotx::Program* p) { p->nodes[0].kind = aotx::kProgramWhile; }},
+        {"overlap of more than kernels",
+         [](aotx::Program* p) {
+             p->overlaps = 1;
+             p->conditions_count = 1;
+         }},
+        {"overlap of 2", [](aotx::Program* p) { p->overlaps = 2; }},
         {"empty body",
          [](aotx::Program* p) {
              p->nodes[0].kind = aotx::kProgramIf;

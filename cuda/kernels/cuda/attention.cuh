@@ -41,7 +41,7 @@ __device__ __forceinline__ void attention_scores(const AttentionArgs& args,
             const float* const head = query + item / kAttentionTile * place.head_size;
             sum = 0.0f;
             for (uint32_t d = 0; d < place.head_size; d += 8u) {
-                const uint4 words = cu_load16(key + d);
+                const uint4 words = cu_read16(key + d);
                 const uint32_t pairs[4] = {words.x, words.y, words.z, words.w};
                 CU_UNROLL
                 for (uint32_t i = 0; i < 4; i++) {
@@ -195,6 +195,7 @@ __device__ __forceinline__ void attention_give(const AttentionArgs& args,
 __global__ void __launch_bounds__(kAttentionThreads)
     attention(CU_GRID_CONSTANT const AttentionArgs args)
 {
+    cu_begin();
     AttentionPlace place;
     place.n = blockIdx.x;
     if (place.n >= *args.count) {

@@ -1,8 +1,8 @@
 // Purpose:  the one matrix kernel of the text runtime: quantised weights times a batch of rows on
 // the tensor cores, with the norm before it and the finish after it in the same launch.
 // Owns:     nothing.
-// Thread:   device code; one block for 16 weight rows and 8 * columns8 tokens: 256 threads where that
-// is 8, so that enough weights are on their way for one row to fill the memory's width, else 128.
+// Thread:   device code; one block for 16 weight rows and 8 * columns8 tokens: 256 threads where
+// that is 8, so that enough weights are on their way to fill the memory's width, else 128.
 // Lifetime: one launch.
 //
 // Quants enter the product as whole numbers, which halves hold exactly, and scales are applied to
@@ -284,7 +284,7 @@ __device__ __forceinline__ float norm_part(const MatmulArgs& args, const float* 
     float sum = 0.0f;
     if (args.weight.columns % 4u == 0 && args.input_stride % 4u == 0) {
         for (uint32_t k = lane * 4u; k < args.weight.columns; k += 128u) {
-            const uint4 four = cu_load16(row + k);
+            const uint4 four = cu_read16(row + k);
             sum = norm_square(four.w,
                               norm_square(four.z, norm_square(four.y, norm_square(four.x, sum))));
         }
@@ -560,31 +560,39 @@ __global__ void __launch_bounds__(matmul_threads(columns8), columns8 == 1 ? 2 : 
     constexpr uint32_t tokens = columns8 * 8u;
     constexpr uint32_t warps = matmul_warps(columns8);
     constexpr uint32_t capacity = matmul_staged(columns8);
-    const uint32_t count = *args.count;
     const uint32_t first = blockIdx.y * tokens;
-    if (first >= count) {
-        return;
-    }
     CU_SHARED(StagedLane, staged, capacity);
     CU_SHARED(float, sums, capacity / 4u);
     CU_SHARED(float, norms, tokens);
     static_assert(kMatmulChains * kTileRows * tokens * sizeof(float) <=
                   capacity * sizeof(StagedLane));
-    const uint32_t live = count - first < tokens ? count - first : tokens;
     const uint32_t lane = threadIdx.x % 32u;
     const uint32_t warp = threadIdx.x / 32u;
     const uint32_t tiles = weight_tiles(args.weight.columns, kTileColumns);
-    const uint32_t chunk = capacity / (16u * live) / warps * warps;  // tiles staged together
     constexpr uint32_t tile_bytes = weight_tile_bytes(kind);
     const uint8_t* const line = args.weight.tiles + uint64_t{blockIdx.x} * tiles * tile_bytes;
-    // Tiles that are on their way while one is multiplied; many rows need no more than one.
+    // Tiles that are on their way while one is multiplied, the first of them while the kernel
+    // before still runs; many rows need no more than one. Blocks that may have no row load none.
     constexpr uint32_t ahead = columns8 == 1 ? 2u : 1u;
     TileWords<kind> next = {};
     TileWords<kind> later = {};
-    if (warp < tiles) {
+    if (blockIdx.y == 0 && warp < tiles) {
         tile_load<kind>(&next, line + uint64_t{warp} * tile_bytes, lane);
     }
-    if (ahead == 2u && warp + warps < tiles) {
+    if (ahead == 2u && blockIdx.y == 0 && warp + warps < tiles) {
+        tile_load<kind>(&later, line + uint64_t{warp + warps} * tile_bytes, lane);
+    }
+    cu_begin();
+    const uint32_t count = *args.count;
+    if (first >= count) {
+        return;
+    }
+    const uint32_t live = count - first < tokens ? count - first : tokens;
+    const uint32_t chunk = capacity / (16u * live) / warps * warps;  // tiles staged together
+    if (blockIdx.y != 0 && warp < tiles) {
+        tile_load<kind>(&next, line + uint64_t{warp} * tile_bytes, lane);
+    }
+    if (ahead == 2u && blockIdx.y != 0 && warp + warps < tiles) {
         tile_load<kind>(&later, line + uint64_t{warp + warps} * tile_bytes, lane);
     }
     ChainSums<columns8> chain = {};

@@ -84,6 +84,13 @@ __device__ __forceinline__ void cu_mma_bf16(float* d, const uint32_t* a, const u
 #endif
 }
 
+// Sixteen bytes from global memory that kernels of the same graph write. What runs before cu_begin
+// counts as the kernel's life, so cu_load16 is not for these.
+__device__ __forceinline__ uint4 cu_read16(const void* source)
+{
+    return *static_cast<const uint4*>(source);
+}
+
 // Sixteen bytes from global memory that nobody writes while the kernel runs.
 __device__ __forceinline__ uint4 cu_load16(const void* source)
 {
@@ -108,6 +115,17 @@ __device__ __forceinline__ unsigned cu_take_ticket(unsigned* counter)
     const unsigned ticket = atomicAdd(counter, 1u);
     __threadfence();
     return ticket;
+}
+
+// The first thing that a kernel of a step does, behind loads of what never changes: wait until all
+// that the kernel before wrote can be seen, and let the kernel behind begin as far as its own wait.
+// Where a graph does not overlap kernels, and before 9.0, both are nothing. [all threads]
+__device__ __forceinline__ void cu_begin()
+{
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;\n" ::);
+#endif
 }
 
 // Copy 16 bytes to shared memory behind the thread's back; both addresses are aligned to 16. The
@@ -220,6 +238,10 @@ inline uint4 cu_load16(const void* source)
     std::memcpy(&value, source, sizeof value);
     return value;
 }
+inline uint4 cu_read16(const void* source)
+{
+    return cu_load16(source);
+}
 inline uint2 cu_load8(const void* source)
 {
     uint2 value;
@@ -240,6 +262,8 @@ inline void cu_cp_async_wait()
 {
     ::emu::async_wait(groups_left);
 }
+
+inline void cu_begin() {}
 
 // The interpreter's handle is the address of its word.
 inline void cu_set_condition(uint64_t handle, unsigned value)

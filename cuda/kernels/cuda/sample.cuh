@@ -377,6 +377,7 @@ __device__ __forceinline__ int32_t sample_row(const SampleArgs& args, uint32_t n
 
 __global__ void __launch_bounds__(kSampleThreads) sample(CU_GRID_CONSTANT const SampleArgs args)
 {
+    cu_begin();
     const uint32_t n = blockIdx.x;
     if (n < args.counts[1]) {
         const int32_t token = sample_row(args, n);

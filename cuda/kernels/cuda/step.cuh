@@ -19,6 +19,7 @@ constexpr uint32_t kStepThreads = 128;
 // Rows, wanted rows and counts by block 0; page lists of newly opened sequences by all.
 __global__ void __launch_bounds__(kStepThreads) step_take(CU_GRID_CONSTANT const StepTakeArgs args)
 {
+    cu_begin();
     const StepOrder order = *args.order;
     if (blockIdx.x == 0) {
         for (uint32_t i = threadIdx.x; i < order.count; i += kStepThreads) {
@@ -56,6 +57,7 @@ __device__ __forceinline__ void step_done(const StepOrder* order, uint32_t* tick
 
 __global__ void __launch_bounds__(kStepThreads) step_give(CU_GRID_CONSTANT const StepGiveArgs args)
 {
+    cu_begin();
     const uint64_t words = uint64_t{args.counts[1]} * args.stride / 4u;
     const uint4* const from = reinterpret_cast<const uint4*>(args.logits);
     uint4* const to = reinterpret_cast<uint4*>(args.host_logits);

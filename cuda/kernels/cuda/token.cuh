@@ -103,6 +103,7 @@ __device__ __forceinline__ float weight_at(const WeightView& view, uint32_t row,
 
 __global__ void __launch_bounds__(kEmbedThreads) embed(CU_GRID_CONSTANT const EmbedArgs args)
 {
+    cu_begin();
     const uint32_t n = blockIdx.x;
     if (n >= *args.count) {
         return;

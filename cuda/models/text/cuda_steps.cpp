@@ -100,6 +100,7 @@ int StepPrograms::flush(std::vector<void*>* executors) noexcept
     for (size_t first = 0; first < nodes_.size(); first += program->nodes_count) {
         *program = {};
         program->condition_handles = &no_handles_;
+        program->overlaps = 1;
         program->nodes_count =
             static_cast<uint32_t>(std::min<size_t>(nodes_.size() - first, kProgramNodesMax));
         for (uint32_t i = 0; i < program->nodes_count; i++) {
