@@ -8,6 +8,7 @@ AOTX_FAKE_* tell the shim what machine to pretend; see fake_cuda.cpp."""
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -15,6 +16,7 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
 from aotx_service import Service, build_dir, scripted_model  # noqa: E402
+from tiny_model import tiny_model_write  # noqa: E402
 
 PATIENCE_S = 60
 NO_GPU = [
@@ -110,6 +112,50 @@ class Faults(unittest.TestCase):
                     "model": "test", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 4000})
                 self.assertEqual(status, 202, answer)
             self.assertEqual(service.stop(), 0)
+
+
+class TextModel(unittest.TestCase):
+    """A GGUF model whose steps run on the GPU, like the core."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="aotx-")
+        self.addCleanup(self.folder.cleanup)
+        self.model = {"alias": "test", "role": "language", "library": "libaotx_text_gguf.so",
+                      "path": str(Path(self.folder.name) / "tiny.gguf"), "threads": 1, "sequences": 4,
+                      "kv_tokens": 1024, "sequence_tokens": 128, "step_tokens": 32}
+        tiny_model_write(Path(self.model["path"]))
+
+    def ask(self, service, prompt, **more):
+        status, answer = service.json("POST", "/v1/chat/completions", {
+            "model": "test", "messages": [{"role": "user", "content": prompt}], "max_tokens": 6, "temperature": 0,
+            **more})
+        return status, answer["choices"][0]["message"]["content"] if status == 200 else answer
+
+    def test_the_gpu_answers_as_the_cpu_does(self):
+        prompts = ["hi", "a longer prompt, in more than one chunk of thirty-two tokens", "?"]
+        told = {}
+        for device in ("cpu", "cuda"):
+            with Service([self.model], device={"device": device}) as service:
+                told[device] = [self.ask(service, prompt) for prompt in prompts]
+                drawn = self.ask(service, "hi", temperature=1.0, top_p=0.9)
+                self.assertEqual(drawn[0], 200, drawn)
+                self.assertEqual("the GPU runs the steps" in service.log_text(), device == "cuda")
+        self.assertEqual(told["cuda"], told["cpu"])
+        self.assertEqual([status for status, _ in told["cuda"]], [200] * 3)
+        self.assertEqual(len({answer for _, answer in told["cuda"]}), 3)
+
+    def test_after_a_fault_the_weights_are_back(self):
+        with mock.patch.dict(os.environ, {"AOTX_FAKE_FAIL_EVERY": "300"}):
+            with Service([self.model], device={"device": "cuda"}) as service:
+                before = self.ask(service, "hi")
+                self.assertEqual(before[0], 200, before)
+                end = time.monotonic() + PATIENCE_S
+                while "the GPU is back, restart 1" not in service.log_text() and time.monotonic() < end:
+                    self.ask(service, "hi")
+                after = self.ask(service, "hi")
+                while after[0] != 200 and time.monotonic() < end:
+                    after = self.ask(service, "hi")
+                self.assertEqual(after, before)
 
 
 if __name__ == "__main__":
