@@ -48,6 +48,15 @@ void signals_open()
     sigaction(SIGPIPE, &action, nullptr);
 }
 
+// The same signals once more, while the server that their handlers would ask goes away: when a
+// parent of several threads is killed, each of them sends its death signal.
+void signals_close()
+{
+    for (const int number : {SIGTERM, SIGINT, SIGHUP}) {
+        signal(number, SIG_IGN);
+    }
+}
+
 }  // namespace
 
 int main(int argc, char** argv)
@@ -86,5 +95,6 @@ int main(int argc, char** argv)
     aotx::log_line(aotx::LogLevel::Info, "listening on %s", config.gateway.bind.c_str());
     aotx::notify_send("READY=1");
     server->run();
+    signals_close();
     return 0;
 }

@@ -254,6 +254,20 @@ class Stop(unittest.TestCase):
                 left = {entry.name for entry in service.path.iterdir()}
                 self.assertEqual(left, {"aotx.toml", "grants.bin", "log", "state"})
 
+    def test_a_gateway_may_be_told_again_and_again_to_stop(self):
+        with Service([scripted_model(pieces=numbered(1))]) as service:
+            for _ in range(3):
+                gateway_pid = service.gateway_pid()
+                try:
+                    while True:
+                        os.kill(gateway_pid, signal.SIGTERM)
+                        os.kill(gateway_pid, signal.SIGHUP)
+                except ProcessLookupError:
+                    pass
+                eventually(lambda: service.gateway_pid() not in (None, gateway_pid), "another gateway")
+                self.assertNotRegex(service.log_text(), r"gateway ended with (signal|status [1-9])")
+                service.wait_ready()
+
     def test_a_stop_lets_an_answer_end(self):
         count = 50
         with Service([scripted_model(pieces=numbered(count, delay_ms=20))], device={"stop_seconds": 60}) as service:
