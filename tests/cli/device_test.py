@@ -32,8 +32,9 @@ class DeviceCase(support.Case):
         return self.service
 
     def start(self, *words):
+        # Without a buffer here: communicate() would not see what a read had taken into it.
         return subprocess.Popen([support.PROGRAM, *words], env=self.environment, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE)
+                                stderr=subprocess.PIPE, bufsize=0)
 
 
 class BothWays(DeviceCase):
