@@ -41,6 +41,9 @@ asan_tests="
     test_gateway_head test_gateway_access test_gateway_chat_request test_gateway_transport test_gateway_service
     fuzz_gateway_head fuzz_gateway_chunk fuzz_gateway_chat fuzz_gateway_utf8 fuzz_gateway_grants
 "
+# Real processes of that build under real clients, for what only a whole service does.
+asan_service="service_test answers_test"
+asan_programs="aotxd aotx-gateway aotx_scripted"
 
 say() { printf '\n== %s (%s s)\n' "$*" "$(($(date +%s) - started))"; }
 started=$(date +%s)
@@ -98,22 +101,23 @@ else
     failed_step=yes
 fi
 
-# sanitized SANITIZERS FOLDER NAMES: those programs and tests in a build of their own. It keeps a release build's checks
-# but optimises less, because these builds take the most time and their tests hardly any.
+# sanitized SANITIZERS FOLDER NAMES [TESTS PROGRAMS]: those programs and tests in a build of their own, and tests that
+# need other programs. It keeps a release build's checks but optimises less, because these builds take the most time
+# and their tests hardly any.
 sanitized() {
     flags="-O1 -g1 -DNDEBUG"
     say "$1: build"
-    if build "$2" "$3" "-DCMAKE_C_FLAGS_RELWITHDEBINFO=$flags" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=$flags" \
+    if build "$2" "$3 ${5:-}" "-DCMAKE_C_FLAGS_RELWITHDEBINFO=$flags" "-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=$flags" \
         "-DAOTX_SANITIZE=$1"; then
         say "$1: tests"
-        check "$2" -R "$(names_pattern "$3")"
+        check "$2" -R "$(names_pattern "$3 ${4:-}")"
     else
         failed_step=yes
     fi
 }
 
 if [ "$quick" = no ]; then
-    sanitized address,undefined build-asan "$asan_tests"
+    sanitized address,undefined build-asan "$asan_tests" "$asan_service" "$asan_programs"
     sanitized thread build-tsan "$tsan_tests"
 fi
 
