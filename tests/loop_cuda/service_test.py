@@ -49,6 +49,18 @@ class Choice(unittest.TestCase):
                     self.assertIn(f"{said['reason']}; the CPU backend serves", service.log_text())
                     self.assertIsNone(service.process.poll())
 
+    def test_this_build_as_it_is_says_why_without_naming_a_place(self):
+        # Without the shim: whatever this machine has, the answer is one of the two.
+        with mock.patch.dict(os.environ, {"AOTX_BUILD": str(build_dir().parent)}):
+            with Service([scripted_model()], device={"device": "auto"}) as service:
+                said = service.json("GET", "/aotx/v1/capabilities")[1]["device"]
+                if said["kind"] == "cuda":
+                    self.assertIsNone(said["reason"])
+                else:
+                    self.assertRegex(said["reason"], "CUDA|GPU")
+                    self.assertNotIn("/", said["reason"])
+                    self.assertIn("; the CPU backend serves", service.log_text())
+
     def test_cuda_insists_and_ends_with_the_reason(self):
         for environment, why, code in NO_GPU:
             with self.subTest(why), Service([scripted_model()], device={"device": "cuda"}, start=False) as service:
