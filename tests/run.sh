@@ -35,8 +35,8 @@ asan_tests="
     core_operations core_model core_submission core_sample fuzz_core_packets
     loop_requests loop_simulation loop_cuda_backend_test loop_cuda_requests_test
     test_kernels_cpu kernels_cuda_matmul_test kernels_cuda_attention_test
-    test_text_forward text_cuda_test text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf text_fuzz_tokenizer
-    text_fuzz_chat
+    test_text_forward text_cuda_test text_gguf_test text_tokenizer_test text_chat_test text_fuzz_gguf
+    text_fuzz_tokenizer text_fuzz_chat
     broker_test config_test base_test
     test_gateway_head test_gateway_access test_gateway_chat_request test_gateway_transport test_gateway_service
     fuzz_gateway_head fuzz_gateway_chunk fuzz_gateway_chat fuzz_gateway_utf8 fuzz_gateway_grants
