@@ -173,7 +173,8 @@ if card_check rates 60 "$build/bin/device_check" rates; then
     copy=$(sed -n 's/^copy: \([0-9]*\) GB.*/\1/p' "$log")
 fi
 model=
-[ "$mode" = --dry ] || model=$(sh packaging/fetch_model.sh 2>/dev/null | tail -n 1)
+[ "$mode" = --dry ] || check kinds 60 "$build/bin/device_text" kinds
+model=$(sh packaging/fetch_model.sh 2>/dev/null | tail -n 1)
 if [ "$mode" = --dry ] || [ -f "$model" ]; then
     card_check numerics 90 "$build/bin/device_text" numerics "$model"
     if card_check decode 60 "$build/bin/device_text" speed "$model"; then
