@@ -1,5 +1,5 @@
 // The chat format: what it renders, what it refuses, and who wrote which byte.
-#include "chat_template.h"
+#include "chat/chat_template.h"
 
 #include <catch2/catch.hpp>
 

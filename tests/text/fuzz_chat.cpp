@@ -8,7 +8,7 @@
 
 #include "aotx/packet.h"
 #include "aotx/status.h"
-#include "chat_template.h"
+#include "chat/chat_template.h"
 #include "vocabularies.h"
 
 using namespace aotx;

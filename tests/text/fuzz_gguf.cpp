@@ -5,9 +5,9 @@
 
 #include "aotx/packet.h"
 #include "aotx/status.h"
-#include "chat_template.h"
-#include "gguf.h"
-#include "tokenizer.h"
+#include "chat/chat_template.h"
+#include "file/gguf.h"
+#include "tokenizer/tokenizer.h"
 
 using namespace aotx;
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "aotx/status.h"
-#include "tokenizer.h"
-#include "unicode.h"
+#include "tokenizer/tokenizer.h"
+#include "tokenizer/unicode.h"
 #include "vocabularies.h"
 
 using namespace aotx;

@@ -1,5 +1,5 @@
 // The GGUF reader: what it reads, what it refuses and which field it names.
-#include "gguf.h"
+#include "file/gguf.h"
 
 #include <catch2/catch.hpp>
 #include <functional>

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "aotx/status.h"
-#include "tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 namespace {
 

@@ -6,7 +6,7 @@
 
 #include "aotx/packet.h"
 #include "aotx/status.h"
-#include "chat_template.h"
+#include "chat/chat_template.h"
 #include "vocabularies.h"
 
 // Sanitizers bring an allocator of their own; then nothing is counted.

@@ -1,13 +1,13 @@
 // The tokenizer over vocabularies small enough to follow by hand.
-#include "tokenizer.h"
+#include "tokenizer/tokenizer.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <functional>
 
 #include "aotx/status.h"
-#include "pretokenize.h"
-#include "unicode.h"
+#include "tokenizer/pretokenize.h"
+#include "tokenizer/unicode.h"
 #include "vocabularies.h"
 
 using namespace aotx;

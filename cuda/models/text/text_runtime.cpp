@@ -12,7 +12,7 @@
 
 #include "aotx/packet.h"
 #include "aotx/status.h"
-#include "cpu_engine.h"
+#include "engine_cpu/cpu_engine.h"
 
 namespace aotx {
 

@@ -8,14 +8,14 @@
 #include <memory>
 
 #include "aotx/text_runtime.h"
-#include "chat_template.h"
+#include "chat/chat_template.h"
 #include "config.h"
 #include "cuda/kernels/cpu/worker_pool.h"
-#include "cuda_library.h"
-#include "gguf.h"
-#include "model_source.h"
-#include "step_engine.h"
-#include "tokenizer.h"
+#include "engine/model_source.h"
+#include "engine/step_engine.h"
+#include "engine_cuda/cuda_library.h"
+#include "file/gguf.h"
+#include "tokenizer/tokenizer.h"
 
 namespace aotx {
 

@@ -3,13 +3,13 @@
 // Owns:     nothing.
 // Thread:   main and the pool's.
 // Lifetime: one run.
-#include "cuda_engine.h"
+#include "engine_cuda/cuda_engine.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 
-#include "cpu_engine.h"
+#include "engine_cpu/cpu_engine.h"
 #include "tests/loop_cuda/fake_cuda.h"
 #include "tests/text/numerics/tiny_model.h"
 

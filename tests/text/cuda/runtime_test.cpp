@@ -15,7 +15,7 @@
 #include <string>
 
 #include "cuda/core/sample.h"
-#include "cuda_engine.h"
+#include "engine_cuda/cuda_engine.h"
 #include "tests/loop_cuda/fake_cuda.h"
 #include "tests/text/numerics/tiny_model.h"
 

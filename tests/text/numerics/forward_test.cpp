@@ -3,7 +3,7 @@
 // Owns:     nothing.
 // Thread:   main and the pool's.
 // Lifetime: one run.
-#include "forward.h"
+#include "engine_cpu/forward.h"
 
 #include <catch2/catch.hpp>
 #include <cmath>

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cuda/kernels/cpu/packed_matrix.h"
-#include "gguf.h"
+#include "file/gguf.h"
 
 namespace aotx_test {
 

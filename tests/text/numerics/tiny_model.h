@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gguf.h"
+#include "file/gguf.h"
 #include "tests/kernels/support.h"
 
 namespace aotx_test {
