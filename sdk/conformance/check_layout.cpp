@@ -503,11 +503,10 @@ void check_authority(Subject* subject)
     }
     report->check("export.anchor", frt_detail::gate_anchor(model->exp) == 0, "%s",
                   frt_runtime_refusal());
-    if (model->n_stages == 0 && !any_graph && model->exp->ctx != nullptr) {
-        report->warn("authority.anchor", "the export has a context, so some hosts refuse it");
-    } else {
-        report->check("authority.anchor", true, " ");
-    }
+    report->check("authority.anchor",
+                  frt_detail::check_resources_run(model->exp, model->n_stages > 0 || any_graph,
+                                                  plan != nullptr) == 0,
+                  "%s", frt_runtime_refusal());
     subject->release(model);
 }
 

@@ -111,9 +111,8 @@ TEST_CASE("the text runtime keeps every rule, where its model file is", "[confor
 TEST_CASE("a broken rule is found and named", "[conformance]")
 {
     // Judged mildly, because hosts can live with it.
-    const std::set<std::string> warned = {"verb.error_cleared", "tick.repeatable",
-                                          "port.bytes",         "payload.accept",
-                                          "authority.anchor",   "factory.exports"};
+    const std::set<std::string> warned = {"verb.error_cleared", "tick.repeatable", "port.bytes",
+                                          "payload.accept", "factory.exports"};
     for (const Rule& rule : rules()) {
         const std::string id = rule.id;
         if (id == "hot.allocations" && !allocation_calls_counted()) {

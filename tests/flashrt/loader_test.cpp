@@ -23,15 +23,34 @@ struct Maker {
     frt_runtime_export_v1 exp = {};
     frt_runtime_port_desc port = {};
     frt_runtime_buffer_desc buffer = {"b", fabricated<frt_buffer>(5), 64, 1, 0};
+    frt_runtime_graph_desc graph = {"g", fabricated<frt_graph>(6), 0, nullptr, 0, 0};
     frt_runtime_stage_desc stage = {};
+    frt_generic_stage_desc_v1 plan_stages[2] = {};
+    frt_generic_stage_plan_ext_v1 plan = {1, 40, plan_stages, 0, nullptr, run_opaque};
     frt_model_runtime_v1 model = {};
 
-    // From a metadata runtime to one with a device, whose windows a host writes itself.
+    // From a metadata runtime to one with a device, whose windows a host writes itself and whose
+    // graph a stage fires.
     void give_context()
     {
         exp.ctx = fabricated<frt_ctx>(1);
         exp.buffers = &buffer;
         exp.n_buffers = 1;
+        exp.graphs = &graph;
+        exp.n_graphs = 1;
+        model.stages = &stage;
+        model.n_stages = 1;
+    }
+    // In place of legacy stages, a plan of so many stages: the first OPAQUE, the second a graph.
+    void give_plan(uint64_t count)
+    {
+        model.stages = nullptr;
+        model.n_stages = 0;
+        plan_stages[0] = {"opaque", FRT_GENERIC_STAGE_OPAQUE, 7, 0, nullptr};
+        plan_stages[1] = {"graph", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
+        plan.n_stages = count;
+        model.query_extension = query_plan;
+        offered = &plan;
     }
 
     Maker()
@@ -60,6 +79,16 @@ struct Maker {
         *out = nullptr;
         return runtime->owner == nullptr ? -1 : -3;
     }
+    // One offer is enough: a query sees a copy of the object, never its maker.
+    static inline const frt_generic_stage_plan_ext_v1* offered = nullptr;
+    static int query_plan(const frt_model_runtime_v1*, uint64_t id, uint32_t min_version,
+                          const void** out)
+    {
+        const bool asked = id == FRT_EXT_GENERIC_STAGE_PLAN_V1 && min_version == 1;
+        *out = asked ? offered : nullptr;
+        return asked ? 0 : min_version == 0 ? -1 : -3;
+    }
+    static int run_opaque(void*, uint32_t) { return 0; }
 };
 
 struct Gate {
@@ -171,6 +200,19 @@ const Gate kGates[] = {
          m->port.buffer = m->buffer.handle;
          m->port.bytes = 64;
      }},
+    {"a context and a step alone", LoadStatus::authority, "by step alone", 136,
+     [](Maker* m) {
+         m->give_context();
+         m->model.stages = nullptr;
+         m->model.n_stages = 0;
+     }},
+    {"a context without graphs and a step alone", LoadStatus::authority, "export.ctx", 136,
+     [](Maker* m) { m->exp.ctx = fabricated<frt_ctx>(1); }},
+    {"a context and OPAQUE stages alone", LoadStatus::authority, "by OPAQUE stages alone", 136,
+     [](Maker* m) {
+         m->give_context();
+         m->give_plan(1);
+     }},
     {"a stage of no graph", LoadStatus::gate, "graph", 136,
      [](Maker* m) {
          m->model.stages = &m->stage;
@@ -225,6 +267,26 @@ TEST_CASE("gates judge version and size from both sides and name the field", "[l
         CHECK(maker.owner.released == 1);
         loaded.close();
         CHECK(maker.owner.released == 1);
+    }
+}
+
+TEST_CASE(
+    "a plan is taken over a context when it names a graph, and without one when it names none",
+    "[loader][authority]")
+{
+    for (const bool context : {true, false}) {
+        INFO("context " << context);
+        Maker maker;
+        if (context) {
+            maker.give_context();
+        }
+        maker.give_plan(context ? 2 : 1);
+        frt::LoadedModel loaded;
+        REQUIRE(loaded.adopt(&maker.model) == LoadStatus::loaded);
+        CHECK(loaded.authority() == frt::Authority::plan);
+        CHECK(loaded.plan() == &maker.plan);
+        CHECK(std::string(loaded.reason()).empty());
+        CHECK(maker.owner.retained == 1);
     }
 }
 
@@ -359,6 +421,7 @@ TEST_CASE("what a factory hands out is judged, released and unloaded", "[loader]
         {"an export that fails its gate", "gate.required", LoadStatus::gate, 0, false},
         {"two authorities", "authority.one", LoadStatus::authority, 0, false},
         {"a plan without an OPAQUE stage", "authority.plan", LoadStatus::authority, 0, false},
+        {"graphs that nothing fires", "authority.anchor", LoadStatus::authority, 0, false},
         {"nothing wrong", "", LoadStatus::loaded, 0, false},
         {"a stamp that cannot be trusted", "gate.size", LoadStatus::gate, 0, true},
         {"no release", "loader.no_release", LoadStatus::gate, 0, true},

@@ -25,7 +25,9 @@ enum class LoadStatus : int {
     symbol = -3,     // the file exports no frt_model_runtime_open_v1
     factory = -4,    // the producer refused; factory_code tells its own code
     gate = -5,       // version, size or a required field of the object is wrong
-    authority = -6,  // no stages, plan or step to run, or more than one of them
+    // No stages, plan or step to run, or more than one of them; or a context whose graphs nothing
+    // names, because step or OPAQUE stages alone run the model.
+    authority = -6,
     memory = -7
 };
 
@@ -188,12 +190,12 @@ inline LoadStatus LoadedModel::adopt(const frt_model_runtime_v1* runtime)
 
 inline LoadStatus LoadedModel::find_authority(const frt_model_runtime_v1* runtime)
 {
+    bool any_graph = false;
+    bool any_opaque = false;
     if (frt_detail::query_plan(runtime, &plan_) != 0) {
         return fail(LoadStatus::authority);
     }
     if (plan_ != nullptr) {
-        bool any_graph = false;
-        bool any_opaque = false;
         if (frt_detail::check_foreign_plan(runtime, plan_, &any_graph, &any_opaque) != 0) {
             return fail(LoadStatus::authority);
         }
@@ -212,6 +214,10 @@ inline LoadStatus LoadedModel::find_authority(const frt_model_runtime_v1* runtim
             return fail(LoadStatus::authority);
         }
         authority_ = Authority::step;
+    }
+    if (frt_detail::check_resources_run(runtime->exp, authority_ == Authority::stages || any_graph,
+                                        authority_ == Authority::plan) != 0) {
+        return fail(LoadStatus::authority);
     }
     return LoadStatus::loaded;
 }

@@ -81,6 +81,19 @@ inline int gate_anchor(const frt_runtime_export_v1* exp)
     return 0;
 }
 
+// Who exports a context names its graphs in stages: a host cannot schedule, wait for or snapshot
+// work over resources that it is shown and never told to run.
+inline int check_resources_run(const frt_runtime_export_v1* exp, bool runs_graphs, bool has_plan)
+{
+    if (exp->ctx == nullptr || runs_graphs) {
+        return 0;
+    }
+    return refuse(
+        "export.ctx is not NULL, so stages must name its graphs: a runtime that runs by "
+        "%s exports a metadata anchor",
+        has_plan ? "OPAQUE stages alone" : "step alone");
+}
+
 // Version and size: what must hold before any other field may be read.
 inline int gate_model_stamp(const frt_model_runtime_v1* model)
 {
