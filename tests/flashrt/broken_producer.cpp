@@ -4,7 +4,8 @@
 // Thread:   verbs on one thread; release from any.
 // Lifetime: from open until the last release, unless the broken rule says otherwise.
 //
-// Configuration: {} or {"break": "rule"}; rules of "loader." and "suite." are for their own tests.
+// Configuration: {} or {"break": "rule"}; rules of "loader." and "suite." are for their own tests,
+// and suite.mixed breaks none: it runs by a plan of a graph and an OPAQUE stage that needs it.
 // The object is a hand-made copy of one that the builder made, so that anything in it can be bent.
 #include <pthread.h>
 #include <semaphore.h>
@@ -22,6 +23,7 @@ namespace {
 
 constexpr uint32_t kViews = 2;
 constexpr int kUndeclaredStream = 3;  // there, but in no table
+constexpr uint32_t kFinish = 91;      // reference of the OPAQUE stage behind the graph
 enum PortIndex : uint32_t {
     kX = 0,
     kImages = 1,
@@ -50,7 +52,7 @@ struct Broken {
     frt_runtime_port_desc ports[kPorts] = {};
     frt_runtime_stage_desc stages[1] = {};
     uint32_t after[1] = {0};
-    frt_generic_stage_desc_v1 plan_stage = {};
+    frt_generic_stage_desc_v1 plan_stages[2] = {};
     frt_generic_stage_plan_ext_v1 plan = {};
     std::string identity;
     std::string error;
@@ -195,6 +197,12 @@ int set_input(void* self, uint32_t port, const void* data, uint64_t bytes, int)
                   port == kX ? set_x(broken, data, bytes) : set_images(broken, data, bytes));
 }
 
+// What y is read from: the graph's own result, or what the OPAQUE stage behind it made of that.
+frt_buffer result(const Broken* broken)
+{
+    return broken->breaks("suite.mixed") ? broken->other : broken->raw;
+}
+
 int get_output(void* self, uint32_t port, void* out, uint64_t capacity, uint64_t* written, int)
 {
     Broken* broken = self_of(self);
@@ -216,7 +224,7 @@ int get_output(void* self, uint32_t port, void* out, uint64_t capacity, uint64_t
         }
         return answer(broken, -5);
     }
-    std::memcpy(out, frt_buffer_dptr(broken->raw), need);
+    std::memcpy(out, frt_buffer_dptr(result(broken)), need);
     if (broken->breaks("output.exact")) {
         std::memset(static_cast<char*>(out) + need, 0, 1);
     }
@@ -256,10 +264,22 @@ void record(void* user, void* stream)
     recorder->call(recorder->self, work, &user, sizeof user);
 }
 
+void finish(Broken* broken)
+{
+    const float* raw = static_cast<const float*>(frt_buffer_dptr(broken->raw));
+    float* other = static_cast<float*>(frt_buffer_dptr(broken->other));
+    for (int at = 0; at < 4; at++) {
+        other[at] = raw[at] + 1.0f;
+    }
+}
+
 int step(void* self)
 {
     Broken* broken = self_of(self);
     const int code = frt_graph_replay(broken->graph, 0, 0);
+    if (broken->breaks("suite.mixed")) {
+        finish(broken);
+    }
     if (broken->breaks("tick.step_equals_stages")) {
         static_cast<float*>(frt_buffer_dptr(broken->raw))[0] += 1.0f;
     }
@@ -271,8 +291,12 @@ const char* last_error(void* self)
     return self_of(self)->error.c_str();
 }
 
-int run_opaque(void* stage_self, uint32_t)
+int run_opaque(void* stage_self, uint32_t reference)
 {
+    if (reference == kFinish) {
+        finish(self_of(stage_self));
+        return 0;
+    }
     return frt_graph_replay(self_of(stage_self)->graph, 0, 0) == 0 ? 0 : -6;
 }
 
@@ -392,8 +416,8 @@ void copy_all(Broken* broken)
     broken->model.retain = retain;
     broken->model.release = release;
     broken->model.query_extension = query;
-    broken->plan_stage = {"only", FRT_GENERIC_STAGE_OPAQUE, 7, 0, nullptr};
-    broken->plan = {1, 40, &broken->plan_stage, 0, broken, run_opaque};
+    broken->plan_stages[0] = {"only", FRT_GENERIC_STAGE_OPAQUE, 7, 0, nullptr};
+    broken->plan = {1, 40, broken->plan_stages, 0, broken, run_opaque};
     broken->opener = pthread_self();
 }
 
@@ -449,7 +473,14 @@ void bend_model(Broken* broken)
         model->stages = nullptr;
     }
     if (broken->breaks("authority.plan")) {
-        broken->plan_stage = {"only", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
+        broken->plan_stages[0] = {"only", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
+    }
+    if (broken->breaks("suite.mixed")) {
+        broken->plan_stages[0] = {"run", FRT_GENERIC_STAGE_GRAPH, 0, 0, nullptr};
+        broken->plan_stages[1] = {"finish", FRT_GENERIC_STAGE_OPAQUE, kFinish, 1, broken->after};
+        broken->plan.n_stages = 2;
+        model->n_stages = 0;
+        model->stages = nullptr;
     }
     model->verbs.prepare = broken->breaks("verb.callable") ? nullptr : prepare;
     if (broken->breaks("loader.no_release")) {
@@ -479,7 +510,7 @@ std::string bent_records(const Broken& broken)
         rows.stages.push(broken.stages[at]);
     }
     for (uint64_t at = 0; at < broken.plan.n_stages; at++) {
-        rows.generic_stages.push(broken.plan_stage);
+        rows.generic_stages.push(broken.plan_stages[at]);
     }
     size_t bytes = 0;
     char* text = frt_detail::identity_text(rows, &bytes);

@@ -48,6 +48,35 @@ std::string broken_rules(const std::vector<Finding>& findings)
     return text;
 }
 
+// A graph, and an OPAQUE stage that works on what it wrote.
+constexpr const char* kMixed = R"({"break":"suite.mixed"})";
+
+// A stream that runs what was launched when it is waited for, as a device may.
+struct LazyStream {
+    int (*replay)(frt_graph graph, frt_shape_key key, int stream_id);
+    frt_graph graph;
+    frt_shape_key key;
+    int launches;
+    int waits;
+};
+LazyStream lazy;
+
+int lazy_replay(frt_graph graph, frt_shape_key key, int)
+{
+    lazy.graph = graph;
+    lazy.key = key;
+    lazy.launches++;
+    return FRT_OK;
+}
+
+int lazy_sync(frt_ctx, int stream_id)
+{
+    lazy.waits++;
+    const frt_graph graph = lazy.graph;
+    lazy.graph = nullptr;
+    return graph == nullptr ? FRT_OK : lazy.replay(graph, lazy.key, stream_id);
+}
+
 Verdict verdict_on(const std::vector<Finding>& findings, const std::string& rule)
 {
     for (const Finding& finding : findings) {
@@ -78,6 +107,7 @@ TEST_CASE("the shipped producers keep every rule", "[conformance]")
         const char* library;
         std::string config;
     } rows[] = {{BROKEN_LIBRARY, "{}"},
+                {BROKEN_LIBRARY, kMixed},
                 {REACH_LIBRARY, "{}"},
                 {REACH_LIBRARY, R"({"io":"raw"})"},
                 {REACH_LIBRARY, R"({"stage_plan":"context_rtc_prefix_action","prefix_len":2})"},
@@ -138,6 +168,38 @@ TEST_CASE("a broken rule is found and named", "[conformance]")
 }
 
 TEST_CASE("a file is no payload of frames: its bytes would be followed as pointers",
+TEST_CASE("a mixed plan waits for its graph before the OPAQUE stage behind it", "[conformance]")
+{
+    Options options;
+    options.library = BROKEN_LIBRARY;
+    options.config = kMixed;
+    Report report(-1);
+    Subject subject(options, &report);
+    REQUIRE(subject.ready());
+    REQUIRE(subject.adopted.authority() == frt::Authority::plan);
+    Driver driver(&subject);
+    const auto outputs_of = [&](uint32_t variant) {
+        CHECK(driver.feed(variant) == "");
+        CHECK(driver.tick() == 0);
+        return driver.outputs();
+    };
+    const std::vector<std::string> one = outputs_of(1);
+    const std::vector<std::string> two = outputs_of(2);
+    CHECK(one != two);
+    lazy = {subject.exec.replay, nullptr, 0, 0, 0};
+    subject.exec.replay = lazy_replay;
+    const auto sync = subject.exec.stream_sync;
+    subject.exec.stream_sync = lazy_sync;
+    CHECK(outputs_of(1) == one);
+    CHECK(outputs_of(2) == two);
+    CHECK(lazy.launches == 2);
+    CHECK(lazy.waits == 2);
+    // The fixture can tell: a host that does not wait gets something else.
+    subject.exec.stream_sync = nullptr;
+    CHECK(outputs_of(1) != one);
+    subject.exec.stream_sync = sync;
+}
+
           "[conformance]")
 {
     Options options;
