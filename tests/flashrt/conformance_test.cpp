@@ -110,6 +110,7 @@ TEST_CASE("the shipped producers keep every rule", "[conformance]")
                 {BROKEN_LIBRARY, kMixed},
                 {REACH_LIBRARY, "{}"},
                 {REACH_LIBRARY, R"({"io":"raw"})"},
+                {REACH_LIBRARY, R"({"stage_plan":"context_action","streams":2})"},
                 {REACH_LIBRARY, R"({"stage_plan":"context_rtc_prefix_action","prefix_len":2})"},
                 {SCALE_LIBRARY, R"({"gain":2})"},
                 {LETTERS_LIBRARY, "{}"},
@@ -167,7 +168,6 @@ TEST_CASE("a broken rule is found and named", "[conformance]")
     }
 }
 
-TEST_CASE("a file is no payload of frames: its bytes would be followed as pointers",
 TEST_CASE("a mixed plan waits for its graph before the OPAQUE stage behind it", "[conformance]")
 {
     Options options;
@@ -200,6 +200,7 @@ TEST_CASE("a mixed plan waits for its graph before the OPAQUE stage behind it", 
     subject.exec.stream_sync = sync;
 }
 
+TEST_CASE("a file is no payload of frames: its bytes would be followed as pointers",
           "[conformance]")
 {
     Options options;

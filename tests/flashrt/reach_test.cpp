@@ -154,6 +154,54 @@ TEST_CASE("a split replay is bit for bit the full replay", "[reach][stages]")
     }
 }
 
+TEST_CASE("a plan over two streams is the host's to order, and step refuses it", "[reach][stages]")
+{
+    Model full(R"({"stage_plan":"full","streams":2})");
+    Model split(R"({"stage_plan":"context_action","streams":2})");
+    const frt_runtime_export_v1& exp = *split.runtime->exp;
+    REQUIRE(exp.n_streams == 2);
+    REQUIRE(split.runtime->n_stages == 2);
+    const frt_runtime_graph_desc* graphs[] = {&exp.graphs[split.runtime->stages[0].graph],
+                                              &exp.graphs[split.runtime->stages[1].graph]};
+    CHECK(graphs[0]->stream_id == exp.streams[0].stream_id);
+    CHECK(graphs[1]->stream_id == exp.streams[1].stream_id);
+    full.feed(3);
+    split.feed(3);
+    REQUIRE(full.step() == 0);  // one stage crosses nothing
+    const std::vector<float> before = split.actions();
+    CHECK(split.step() == FRT_VERB_UNSUPPORTED);
+    CHECK(split.error().find("fire the stages") != std::string::npos);
+    CHECK(same_bytes(split.actions(), before));
+    frt_event handed = frt_ctx_event(exp.ctx);
+    REQUIRE(frt_graph_replay(graphs[0]->handle, 0, graphs[0]->stream_id) == FRT_OK);
+    REQUIRE(frt_event_record(handed, graphs[0]->stream_id) == FRT_OK);
+    REQUIRE(frt_stream_wait(exp.ctx, graphs[1]->stream_id, handed) == FRT_OK);
+    REQUIRE(frt_graph_replay(graphs[1]->handle, 0, graphs[1]->stream_id) == FRT_OK);
+    frt_event_destroy(handed);
+    CHECK(same_bytes(split.actions(), full.actions()));
+}
+
+TEST_CASE("a verb takes the stream of its export or -1, and no other", "[reach][payload]")
+{
+    const float state[kRobotValues] = {};
+    float out[kChunk * kRobotValues];
+    uint64_t written = 0;
+    for (const int streams : {1, 2}) {
+        Model model("{\"streams\":" + std::to_string(streams) + "}");
+        const frt_model_runtime_v1& runtime = *model.runtime;
+        REQUIRE(runtime.exp->n_streams == static_cast<uint64_t>(streams));
+        for (const int stream : {-2, -1, 0, 1, 2, INT32_MAX, INT32_MIN}) {
+            INFO("stream " << stream << " of " << streams);
+            const int want = stream >= -1 && stream < streams ? 0 : FRT_VERB_INVALID;
+            CHECK(runtime.verbs.set_input(runtime.self, model.port("state"), state, sizeof state,
+                                          stream) == want);
+            CHECK(model.error().empty() == (want == 0));
+            CHECK(runtime.verbs.get_output(runtime.self, model.port("actions"), out, sizeof out,
+                                           &written, stream) == want);
+        }
+    }
+}
+
 TEST_CASE("a chunking plan keeps the prefix of the chunk before", "[reach][stages]")
 {
     Model model(R"({"stage_plan":"context_rtc_prefix_action","prefix_len":3})");
@@ -417,6 +465,8 @@ TEST_CASE("bad configurations are refused and leave nothing", "[reach]")
                           R"({"num_views":1.5})",
                           R"({"num_views":1,"num_views":2})",
                           R"({"unknown":1})",
+                          R"({"streams":0})",
+                          R"({"streams":3})",
                           R"({"prefix_len":11})",
                           R"({"stage_plan":"full","prefix_len":3})",
                           R"({"stage_plan":"context_rtc_prefix_action"})",

@@ -20,18 +20,26 @@ constexpr Number kNumbers[] = {
     {"num_views", 2, 1, kViewsMax},      {"chunk", 10, 1, kChunkMax},
     {"num_steps", 4, 1, kStepsMax},      {"prefix_len", 0, 0, kChunkMax},
     {"max_frame_width", 1920, 1, 16384}, {"max_frame_height", 1080, 1, 16384},
-    {"seed", 1, 0, INT64_MAX},
+    {"seed", 1, 0, INT64_MAX},           {"streams", 1, 1, kStreamsMax},
 };
 
-int plan_full(void*, frt::StagePlanArguments*, frt::StagePlan* plan)
+// Where the action stage replays: on a stream of its own when there are two.
+const char* action_stream(frt::StagePlanArguments* arguments)
 {
+    return arguments->get("streams", 1) > 1 ? kStreamNames[1] : kStreamNames[0];
+}
+
+int plan_full(void*, frt::StagePlanArguments* arguments, frt::StagePlan* plan)
+{
+    arguments->get("streams", 1);  // one stage needs one stream, however many there are
     return plan->stage("infer", "infer", {}, "main");
 }
 
-int plan_context_action(void*, frt::StagePlanArguments*, frt::StagePlan* plan)
+int plan_context_action(void*, frt::StagePlanArguments* arguments, frt::StagePlan* plan)
 {
+    const char* stream = action_stream(arguments);
     const int code = plan->stage("context", "context", {}, "main");
-    return code != 0 ? code : plan->stage("action", "decode_only", {"context"}, "main");
+    return code != 0 ? code : plan->stage("action", "decode_only", {"context"}, stream);
 }
 
 int plan_rtc_prefix(void*, frt::StagePlanArguments* arguments, frt::StagePlan* plan)
@@ -39,8 +47,9 @@ int plan_rtc_prefix(void*, frt::StagePlanArguments* arguments, frt::StagePlan* p
     if (arguments->get("prefix_len", 0) < 1) {
         return frt_detail::refuse("context_rtc_prefix_action needs a prefix_len of at least 1");
     }
+    const char* stream = action_stream(arguments);
     const int code = plan->stage("context", "context", {}, "main");
-    return code != 0 ? code : plan->stage("action", "decode_rtc_prefix", {"context"}, "main");
+    return code != 0 ? code : plan->stage("action", "decode_rtc_prefix", {"context"}, stream);
 }
 
 int texts_read(frt::FlatConfig* config, Options* options)
@@ -86,6 +95,7 @@ int options_read(const char* config_json, Options* options)
     options->frame_width_max = static_cast<uint32_t>(values[4]);
     options->frame_height_max = static_cast<uint32_t>(values[5]);
     options->seed = static_cast<uint64_t>(values[6]);
+    options->streams = static_cast<uint32_t>(values[7]);
     if (options->shape.prefix > options->shape.chunk) {
         return frt_detail::refuse("configuration: prefix_len is above chunk");
     }

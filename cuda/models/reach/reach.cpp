@@ -106,6 +106,21 @@ int buffers_take(Reach* reach)
     return 0;
 }
 
+int streams_make(Reach* reach)
+{
+    for (uint32_t at = 1; at < reach->options.streams; at++) {
+        reach->streams[at] = frt_ctx_stream(reach->ctx, 0);
+        if (reach->streams[at] < 0) {
+            return frt_detail::refuse_memory();
+        }
+    }
+    // Decoding follows the context and moves aside; the whole inference is one graph on "main".
+    const int action = reach->streams[reach->options.streams - 1];
+    reach->graph_streams[2] = action;
+    reach->graph_streams[3] = action;
+    return 0;
+}
+
 int graphs_record(Reach* reach)
 {
     // The prefix graph exists only where a prefix is configured: its length is fixed here.
@@ -172,8 +187,12 @@ int declare_resources(const Reach& reach, frt_runtime_builder builder)
                    {"prev_action_chunk", reach.previous, FRT_RT_ROLE_INPUT | FRT_RT_ROLE_STATE},
                    {"context", reach.context, FRT_RT_ROLE_SCRATCH},
                    {"actions", reach.actions, FRT_RT_ROLE_OUTPUT | FRT_RT_ROLE_STATE}};
-    int code =
-        frt_runtime_builder_add_stream(builder, "main", 0, 0, frt_ctx_native_stream(reach.ctx, 0));
+    int code = 0;
+    for (uint32_t at = 0; at < reach.options.streams; at++) {
+        const int id = reach.streams[at];
+        code |= frt_runtime_builder_add_stream(builder, kStreamNames[at], id, 0,
+                                               frt_ctx_native_stream(reach.ctx, id));
+    }
     for (const auto& row : buffers) {
         code |= frt_runtime_builder_add_buffer(builder, row.name, row.buffer,
                                                frt_buffer_bytes(row.buffer), row.role);
@@ -181,7 +200,7 @@ int declare_resources(const Reach& reach, frt_runtime_builder builder)
     const frt_shape_key keys[] = {0};
     for (uint32_t at = 0; at < reach.graphs_count; at++) {
         code |= frt_runtime_builder_add_graph(builder, kGraphNames[at], reach.graphs[at], 0, keys,
-                                              1, 0);
+                                              1, reach.graph_streams[at]);
     }
     const uint32_t both = FRT_RT_REGION_SNAPSHOT | FRT_RT_REGION_RESTORE;
     code |= frt_runtime_builder_add_region(builder, "rollout_boundary", reach.noise, 0,
@@ -264,9 +283,10 @@ int declare_stages(const Reach& reach, frt_runtime_builder builder)
     if (plans_register(&plans) != 0) {
         return -1;
     }
-    const frt::StagePlanArgument argument = {"prefix_len", reach.options.shape.prefix};
-    const uint32_t count = reach.options.shape.prefix > 0 ? 1 : 0;
-    return plans.apply("reach", reach.options.stage_plan, {&argument, count}, builder);
+    const frt::StagePlanArgument arguments[] = {{"streams", reach.options.streams},
+                                                {"prefix_len", reach.options.shape.prefix}};
+    const uint32_t count = reach.options.shape.prefix > 0 ? 2 : 1;
+    return plans.apply("reach", reach.options.stage_plan, {arguments, count}, builder);
 }
 
 // Builder in, runtime out; the builder is gone either way.
@@ -283,10 +303,16 @@ frt_model_runtime_v1* declare_all(Reach* reach, frt_runtime_builder builder)
         frt_runtime_builder_destroy(builder);
         return nullptr;
     }
-    for (uint64_t at = 0; at < runtime->n_stages; at++) {
-        reach->stage_graphs[at] = runtime->stages[at].graph;
-    }
     reach->stages_count = static_cast<uint32_t>(runtime->n_stages);
+    for (uint32_t at = 0; at < reach->stages_count; at++) {
+        const frt_runtime_stage_desc& stage = runtime->stages[at];
+        reach->stage_graphs[at] = stage.graph;
+        for (uint32_t before = 0; before < stage.n_after; before++) {
+            reach->crosses_streams |=
+                reach->graph_streams[stage.graph] !=
+                reach->graph_streams[reach->stage_graphs[stage.after[before]]];
+        }
+    }
     return runtime;
 }
 
@@ -303,7 +329,8 @@ int reach_open(const char* config_json, frt_model_runtime_v1** out)
     reach->options = options;
     weights_make(options.seed, &reach->weights);
     reach->ctx = frt_ctx_create_on("cpu");
-    if (reach->ctx == nullptr || buffers_take(reach) != 0 || graphs_record(reach) != 0) {
+    if (reach->ctx == nullptr || buffers_take(reach) != 0 || streams_make(reach) != 0 ||
+        graphs_record(reach) != 0) {
         reach_free(reach);
         return FRT_VERB_BACKEND;
     }

@@ -10,6 +10,10 @@
 
 namespace aotx::reach {
 
+// "main" is the context's own stream 0; the action stage may have one of its own.
+constexpr uint32_t kStreamsMax = 2;
+constexpr const char* kStreamNames[kStreamsMax] = {"main", "action"};
+
 // What the configuration chose; see docs of the producer for the keys.
 struct Options {
     bool native;  // images, prompt, state and actions STAGED; else raw SWAP tensors
@@ -18,6 +22,7 @@ struct Options {
     uint32_t frame_width_max;
     uint32_t frame_height_max;
     uint64_t seed;
+    uint32_t streams;
 };
 
 // 0, or -1 with the reason in frt_runtime_refusal.
@@ -55,10 +60,13 @@ struct Reach {
     frt_buffer scratch;
     frt_graph graphs[4];
     uint32_t graphs_count;
+    int streams[kStreamsMax];                        // IDs of the context, as exported
+    int graph_streams[4];                            // by graph
     Port ports[static_cast<uint32_t>(Port::count)];  // by port index
     uint32_t ports_count;
     uint32_t stage_graphs[2];
     uint32_t stages_count;
+    bool crosses_streams;                              // a stage waits for one of another stream
     bool written[static_cast<uint32_t>(Port::count)];  // STAGED inputs, by Port
     char error[kErrorBytes];
 };

@@ -103,16 +103,22 @@ int set_images(Reach* reach, const void* data, uint64_t bytes)
     return done(reach);
 }
 
-// Only the exported stream, or -1 for the port's own, which is the same.
-bool stream_known(int stream)
+// An exported stream, or -1 for the port's own. The CPU is done when a verb returns, so which one
+// changes nothing.
+bool stream_known(const Reach& reach, int stream)
 {
-    return stream == -1 || stream == 0;
+    for (uint32_t at = 0; at < reach.options.streams; at++) {
+        if (stream == reach.streams[at]) {
+            return true;
+        }
+    }
+    return stream == -1;
 }
 
 int set_input(void* self, uint32_t port, const void* data, uint64_t bytes, int stream)
 {
     Reach* reach = static_cast<Reach*>(self);
-    if (port >= reach->ports_count || !stream_known(stream)) {
+    if (port >= reach->ports_count || !stream_known(*reach, stream)) {
         return fail(reach, FRT_VERB_INVALID, "there is no port %u or no stream %d", port, stream);
     }
     const Port kind = reach->ports[port];
@@ -141,7 +147,7 @@ int get_output(void* self, uint32_t port, void* out, uint64_t capacity, uint64_t
                int stream)
 {
     Reach* reach = static_cast<Reach*>(self);
-    if (port >= reach->ports_count || !stream_known(stream)) {
+    if (port >= reach->ports_count || !stream_known(*reach, stream)) {
         return fail(reach, FRT_VERB_INVALID, "there is no port %u or no stream %d", port, stream);
     }
     if (reach->ports[port] == Port::actions_raw) {
@@ -185,6 +191,11 @@ int prepare(void* self, uint32_t graph, frt_shape_key key)
 int step(void* self)
 {
     Reach* reach = static_cast<Reach*>(self);
+    if (reach->crosses_streams) {
+        // A step replays on streams and waits for none, so only the host can order two of them.
+        return fail(reach, FRT_VERB_UNSUPPORTED,
+                    "a stage waits for one of another stream: fire the stages");
+    }
     const Port staged[] = {Port::prompt, Port::state, Port::images};
     for (const Port port : staged) {
         if (reach->options.native && !reach->written[static_cast<uint32_t>(port)]) {
@@ -193,7 +204,8 @@ int step(void* self)
         }
     }
     for (uint32_t at = 0; at < reach->stages_count; at++) {
-        const int status = frt_graph_replay(reach->graphs[reach->stage_graphs[at]], 0, 0);
+        const int status = frt_graph_replay(reach->graphs[reach->stage_graphs[at]], 0,
+                                            reach->graph_streams[reach->stage_graphs[at]]);
         if (status != FRT_OK) {
             return fail(reach, FRT_VERB_BACKEND, "stage %u: the replay answered %d", at, status);
         }
