@@ -240,14 +240,26 @@ struct Core {
     CoreRequest* requests;
     uint32_t* request_buckets;
     CoreQueue* queues;  // [models_count][principals_max]
-    uint8_t* prompts;   // [prompts_max][prompt_bytes_max]
+    uint8_t* prompts;   // [prompts_max][core_prompt_stride]
     uint32_t* prompt_free;
     uint8_t* outputs;  // [requests_max][output_bytes_max]
     CoreSlot* slots;
-    int32_t* slot_tokens;  // per model [slots_count][sequence_tokens_max]
+    int32_t* slot_tokens;  // per model [slots_count][core_slot_stride]
     CoreWatch* watches;
     CoreWatchNode* watch_nodes;  // [kCoreWatchesMax][kCoreWatchRowsMax]
 };
+
+// Bytes from one kept prompt to the next, and i32 from the tokens of one slot to those of the next:
+// what a GPU copies begins at a multiple of 16 bytes whatever the limits are.
+AOTX_INLINE uint64_t core_prompt_stride(const CoreLimits& limits)
+{
+    return (static_cast<uint64_t>(limits.prompt_bytes_max) + 15u) / 16u * 16u;
+}
+
+AOTX_INLINE uint64_t core_slot_stride(const CoreModel& model)
+{
+    return (static_cast<uint64_t>(model.sequence_tokens_max) + 3u) / 4u * 4u;
+}
 
 AOTX_INLINE uint32_t core_buckets_for(uint32_t rows)
 {
@@ -274,8 +286,7 @@ AOTX_INLINE void core_layout(const CoreLimits& limits, CoreLayout* layout)
     uint64_t slot_tokens = 0;
     for (uint32_t i = 0; i < limits.models_count; i++) {
         slots += limits.models[i].slots_count;
-        slot_tokens += static_cast<uint64_t>(limits.models[i].slots_count) *
-                       limits.models[i].sequence_tokens_max;
+        slot_tokens += limits.models[i].slots_count * core_slot_stride(limits.models[i]);
     }
     const uint64_t requests = limits.requests_max;
     const uint64_t grants = limits.principals_max;
@@ -290,7 +301,7 @@ AOTX_INLINE void core_layout(const CoreLimits& limits, CoreLayout* layout)
     core_table_place(layout, kTableQueues, "queues",
                      limits.models_count * grants * sizeof(CoreQueue));
     core_table_place(layout, kTablePrompts, "prompts",
-                     static_cast<uint64_t>(limits.prompts_max) * limits.prompt_bytes_max);
+                     limits.prompts_max * core_prompt_stride(limits));
     core_table_place(layout, kTablePromptFree, "prompt index",
                      limits.prompts_max * sizeof(uint32_t));
     core_table_place(layout, kTableOutputs, "output windows", requests * limits.output_bytes_max);
@@ -326,7 +337,7 @@ AOTX_INLINE void core_derive(Core* core)
         model->first_slot = core->slots_count;
         model->first_slot_token = token;
         core->slots_count += model->slots_count;
-        token += static_cast<uint64_t>(model->slots_count) * model->sequence_tokens_max;
+        token += model->slots_count * core_slot_stride(*model);
         const uint32_t whole =
             (model->sequence_tokens_max + model->page_tokens - 1u) / model->page_tokens;
         const uint32_t pages = whole < model->pages_count ? whole : model->pages_count;
@@ -455,16 +466,16 @@ AOTX_INLINE uint8_t* core_output_at(const Core* core, uint32_t request)
 AOTX_INLINE uint8_t* core_prompt_at(const Core* core, uint32_t prompt)
 {
     AOTX_CORE_CHECK(prompt < core->limits.prompts_max);
-    return core->prompts + static_cast<uint64_t>(prompt) * core->limits.prompt_bytes_max;
+    return core->prompts + prompt * core_prompt_stride(core->limits);
 }
 
-// Tokens of a slot: i32 [sequence_tokens_max of its model].
+// Tokens of a slot: i32 [sequence_tokens_max of its model], aligned to 16 bytes.
 AOTX_INLINE int32_t* core_slot_tokens_at(const Core* core, uint32_t model, uint32_t slot)
 {
     const CoreModel& row = core->limits.models[model];
     AOTX_CORE_CHECK(slot >= row.first_slot && slot < row.first_slot + row.slots_count);
     return core->slot_tokens + row.first_slot_token +
-           static_cast<uint64_t>(slot - row.first_slot) * row.sequence_tokens_max;
+           (slot - row.first_slot) * core_slot_stride(row);
 }
 
 AOTX_INLINE bool core_phase_ended(uint32_t phase)

@@ -9,17 +9,18 @@
 
 namespace aotx {
 
-// Copy by the whole block; both pointers aligned to 16 or the tail by bytes. Ends with a barrier.
+static_assert(offsetof(aotx_mailbox, frame) % 16u == 0 && sizeof(aotx_mailbox) % 16u == 0);
+
+// Copy by the whole block, the last bytes one by one; both pointers are aligned to 16. Ends with a
+// barrier.
 __device__ __forceinline__ void tick_copy(void* to, const void* from, uint64_t bytes)
 {
-    uint4* const wide_to = static_cast<uint4*>(to);
-    const uint4* const wide_from = static_cast<const uint4*>(from);
-    const uint64_t wide = bytes / 16u;
-    for (uint64_t i = threadIdx.x; i < wide; i += kTickThreads) {
-        wide_to[i] = wide_from[i];
-    }
     uint8_t* const narrow_to = static_cast<uint8_t*>(to);
     const uint8_t* const narrow_from = static_cast<const uint8_t*>(from);
+    const uint64_t wide = bytes / 16u;
+    for (uint64_t i = threadIdx.x; i < wide; i += kTickThreads) {
+        cu_write16(narrow_to + i * 16u, cu_read16(narrow_from + i * 16u));
+    }
     for (uint64_t i = wide * 16u + threadIdx.x; i < bytes; i += kTickThreads) {
         narrow_to[i] = narrow_from[i];
     }

@@ -20,10 +20,10 @@
 struct uint3 {
     unsigned x, y, z;
 };
-struct uint4 {
+struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };
-struct uint2 {
+struct alignas(8) uint2 {
     unsigned x, y;
 };
 struct dim3 {
@@ -84,6 +84,14 @@ int block_barrier(Reduce reduce, int predicate, int line);
 void grid_barrier(int line);
 void yield_thread();
 [[noreturn]] void fail(const char* text, int line);
+
+// The device takes a wide word only at a multiple of its size.
+inline void must_align(const void* address, size_t bytes, int line)
+{
+    if (reinterpret_cast<uintptr_t>(address) % bytes != 0) {
+        fail("a wide load or store at an address that is not aligned to its size", line);
+    }
+}
 
 // Warp operations. Every lane of mask that has not exited must come with the same operation.
 enum class WarpOp : int { kNone, kSync, kIndex, kUp, kDown, kXor, kBallot, kAny, kAll, kMma };

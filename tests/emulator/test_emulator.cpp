@@ -230,6 +230,42 @@ TEST_CASE("broken kernels are named, and the next launch is clean")
     }
 }
 
+TEST_CASE("wide words at an address that the device does not take are named")
+{
+    alignas(16) uint8_t bytes[16 * 33] = {};
+    unsigned words[32] = {};
+    bytes[16 + 4] = 7;
+    struct Row {
+        const char* name;
+        unsigned align;
+        bool (*run)(uint8_t*, unsigned*, unsigned);
+    };
+    const Row rows[] = {
+        {"load of 16", 16,
+         [](uint8_t* b, unsigned* w, unsigned first) {
+             return emu::run<planted::wide_load>(shape(1, 32), b, w, first);
+         }},
+        {"load of 8", 8,
+         [](uint8_t* b, unsigned* w, unsigned first) {
+             return emu::run<planted::narrow_load>(shape(1, 32), b, w, first);
+         }},
+        {"store of 16", 16,
+         [](uint8_t* b, unsigned*, unsigned first) {
+             return emu::run<planted::wide_store>(shape(1, 32), b, first);
+         }},
+    };
+    for (const Row& row : rows) {
+        for (unsigned first = 0; first <= 16; first++) {
+            INFO(row.name << " at byte " << first);
+            emu::clear_error();
+            REQUIRE(row.run(bytes, words, first) == (first % row.align == 0));
+            REQUIRE((std::string(emu::last_error()).find("not aligned to its size") !=
+                     std::string::npos) == (first % row.align != 0));
+        }
+    }
+    REQUIRE(bytes[16 + 4] == 2);
+}
+
 TEST_CASE("a block that leaves a cooperative grid, and a launch no device takes, are refused")
 {
     unsigned word = 0;

@@ -86,6 +86,22 @@ __global__ void read_unwritten(float* out)
     out[threadIdx.x] = cell[threadIdx.x];
 }
 
+// Wide words at byte `first` of the memory.
+__global__ void wide_load(const uint8_t* in, unsigned* out, unsigned first)
+{
+    out[threadIdx.x] = cu_load16(in + first + threadIdx.x * 16u).y;
+}
+
+__global__ void narrow_load(const uint8_t* in, unsigned* out, unsigned first)
+{
+    out[threadIdx.x] = cu_load8(in + first + threadIdx.x * 8u).y;
+}
+
+__global__ void wide_store(uint8_t* out, unsigned first)
+{
+    cu_write16(out + first + threadIdx.x * 16u, uint4{1, 2, 3, threadIdx.x});
+}
+
 __global__ void diverged_barrier()
 {
     if (threadIdx.x % 2 == 0) {

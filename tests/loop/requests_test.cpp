@@ -192,6 +192,30 @@ TEST_CASE("the time limit ends queued and running requests with 504")
     }
 }
 
+TEST_CASE("limits that are no multiples of anything serve like round ones")
+{
+    aotx::LoopConfig config;
+    config.prompt_bytes_max = 1021;
+    config.prompts_max = 7;
+    config.output_bytes_max = 997;
+    const char* const options = R"({"echo":true,"sequences":3,"sequence_tokens":61})";
+    Device device(config, {options, options});
+    device.grant(1, {kAnn});
+    for (uint64_t number = 1; number <= 6; number++) {
+        const std::string text(5, static_cast<char>('a' + number));
+        REQUIRE(device.submit(kAnn, id_of(number), text, 50, 2u + number % 2u).head.status == 202);
+    }
+    for (uint64_t number = 1; number <= 6; number++) {
+        const Reply done = device.finish(kAnn, id_of(number));
+        CHECK(done.head.phase == AOTX_PHASE_COMPLETED);
+        std::string letters;
+        for (int i = 0; i < 5; i++) {
+            letters += " " + std::to_string('a' + static_cast<int>(number));
+        }
+        CHECK(done.text() == "256 258" + letters + " 260 259");
+    }
+}
+
 TEST_CASE("many requests of several models run side by side")
 {
     Device device({}, {R"({"pieces":["61","62"],"repeat":20})", R"({"pieces":["63"],"repeat":30})",

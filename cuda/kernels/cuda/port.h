@@ -84,11 +84,16 @@ __device__ __forceinline__ void cu_mma_bf16(float* d, const uint32_t* a, const u
 #endif
 }
 
-// Sixteen bytes from global memory that kernels of the same graph write. What runs before cu_begin
-// counts as the kernel's life, so cu_load16 is not for these.
+// Sixteen bytes of global memory, at an address that is a multiple of 16: the device stops at any
+// other, and so does the shim. cu_read16 is for what kernels of the same graph write. What runs
+// before cu_begin counts as the kernel's life, so cu_load16 is not for these.
 __device__ __forceinline__ uint4 cu_read16(const void* source)
 {
     return *static_cast<const uint4*>(source);
+}
+__device__ __forceinline__ void cu_write16(void* target, uint4 value)
+{
+    *static_cast<uint4*>(target) = value;
 }
 
 // Sixteen bytes from global memory that nobody writes while the kernel runs.
@@ -232,19 +237,26 @@ inline void cu_mma(float* d, const uint32_t* a, const uint32_t* b, bool bfloat, 
     ::emu::warp_mma(&fragments, line);
 }
 
-inline uint4 cu_load16(const void* source)
+inline uint4 cu_load16(const void* source, int line = __builtin_LINE())
 {
     uint4 value;
+    ::emu::must_align(source, sizeof value, line);
     std::memcpy(&value, source, sizeof value);
     return value;
 }
-inline uint4 cu_read16(const void* source)
+inline uint4 cu_read16(const void* source, int line = __builtin_LINE())
 {
-    return cu_load16(source);
+    return cu_load16(source, line);
 }
-inline uint2 cu_load8(const void* source)
+inline void cu_write16(void* target, uint4 value, int line = __builtin_LINE())
+{
+    ::emu::must_align(target, sizeof value, line);
+    std::memcpy(target, &value, sizeof value);
+}
+inline uint2 cu_load8(const void* source, int line = __builtin_LINE())
 {
     uint2 value;
+    ::emu::must_align(source, sizeof value, line);
     std::memcpy(&value, source, sizeof value);
     return value;
 }

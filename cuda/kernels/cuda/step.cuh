@@ -59,11 +59,9 @@ __global__ void __launch_bounds__(kStepThreads) step_give(CU_GRID_CONSTANT const
 {
     cu_begin();
     const uint64_t words = uint64_t{args.counts[1]} * args.stride / 4u;
-    const uint4* const from = reinterpret_cast<const uint4*>(args.logits);
-    uint4* const to = reinterpret_cast<uint4*>(args.host_logits);
     for (uint64_t i = uint64_t{blockIdx.x} * kStepThreads + threadIdx.x; i < words;
          i += uint64_t{gridDim.x} * kStepThreads) {
-        to[i] = from[i];
+        cu_write16(args.host_logits + i * 4u, cu_read16(args.logits + i * 4u));
     }
     step_done(args.order, args.ticket, args.host_done);
 }
