@@ -30,7 +30,7 @@ struct Costs {
 Costs costs_of(uint32_t requests_max)
 {
     aotx::CoreLimits limits = limits_of(requests_max);
-    limits.principals_max = 65536;
+    limits.principals_max = requests_max;
     limits.output_bytes_max = 16;
     limits.prompt_bytes_max = 64;
     limits.grant_active_requests_max = 65536;
@@ -38,7 +38,8 @@ Costs costs_of(uint32_t requests_max)
     Device device(limits);
     device.prove_traces = false;
     std::vector<aotx_grant_row> rows;
-    for (uint64_t i = 0; i < 1000; i++) {
+    const uint64_t principals = std::min<uint64_t>(requests_max, 1000);  // a frame holds 1022
+    for (uint64_t i = 0; i < principals; i++) {
         rows.push_back(grant_of(id_of(1000 + i), 1));
         rows.back().active_requests_max = 65536;
     }
@@ -47,7 +48,7 @@ Costs costs_of(uint32_t requests_max)
     Costs costs;
     const uint32_t fill = requests_max + requests_max / 2u;
     for (uint64_t i = 0; i < fill; i++) {
-        const Id who = id_of(1000 + i % 1000u);
+        const Id who = id_of(1000 + i % principals);
         unsigned long long before = aotx::core_meter_steps;
         const uint32_t status = device.submit(who, id_of(100000 + i), "x", 1).head.status;
         costs.note("submit", before);
@@ -69,6 +70,12 @@ Costs costs_of(uint32_t requests_max)
         before = aotx::core_meter_steps;
         device.read(who, id_of(100000 + i));
         costs.note("read", before);
+        aotx_watch_row row;
+        aotx_watch_row_make(&row, who.bytes, 1, id_of(100000 + i).bytes, 0, AOTX_PHASE_FREE, 0);
+        before = aotx::core_meter_steps;
+        device.call(device.watch_packet(id_of(90), {row}), 2);
+        device.flush();
+        costs.note("watch", before);
     }
     unsigned long long before = aotx::core_meter_steps;
     aotx::core_sweep(&device.core, device.now_ns);
@@ -77,12 +84,18 @@ Costs costs_of(uint32_t requests_max)
     before = aotx::core_meter_steps;
     device.call(packet_of(head_of(AOTX_OPERATION_INFORMATION, id_of(1000), 1), {}));
     costs.note("information", before);
+    for (const uint32_t operation : {AOTX_OPERATION_TELEMETRY, AOTX_OPERATION_POLICY}) {
+        before = aotx::core_meter_steps;
+        device.call(packet_of(head_of(operation, id_of(1000), 1), {}));
+        costs.note("telemetry and policy", before);
+    }
     before = aotx::core_meter_steps;
     for (aotx_grant_row& row : rows) {
         row.revision = 2;
     }
     REQUIRE(device.call(grants_packet(2, rows), 0).head.status == 200);
-    costs.note("grants", before);
+    // The frame itself grew with its principals: what one of them costs must not.
+    costs.highest["grants, a row"] = (aotx::core_meter_steps - before) / principals;
     before = aotx::core_meter_steps;
     aotx::core_sweep(&device.core, device.now_ns);
     costs.note("sweep after grants", before);
