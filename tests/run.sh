@@ -92,6 +92,8 @@ python=$top/build/venv/bin/python
 mkdir -p build
 [ -x "$python" ] || python3 -m venv build/venv
 "$python" -m pip --disable-pip-version-check install --quiet -r tests/clients/requirements.txt || failed_step=yes
+[ -d build/clients-newer ] || "$python" -m pip --disable-pip-version-check install --quiet --target build/clients-newer \
+    -r tests/clients/requirements-newer.txt || failed_step=yes
 
 say "build"
 if build build "" -DCMAKE_BUILD_TYPE=RelWithDebInfo; then

@@ -49,6 +49,7 @@ struct Client {
 struct Totals {
     std::vector<double> first_ms, total_ms, token_ms;
     long tokens = 0;
+    long prompt_tokens = 0;  // of the last plain answer
     int started = 0, done = 0, failed = 0;
 };
 
@@ -147,6 +148,10 @@ void answer_count(const Options& options, const Client& client, Totals* totals)
     const Clock::time_point end = Clock::now();
     const long tokens = answer_tokens(options, client.in);
     totals->tokens += tokens;
+    const size_t prompt = client.in.find("\"prompt_tokens\":");
+    if (prompt != std::string::npos) {
+        totals->prompt_tokens = strtol(client.in.c_str() + prompt + 16, nullptr, 10);
+    }
     totals->total_ms.push_back(milliseconds(client.begin, end));
     if (client.has_first) {
         totals->first_ms.push_back(milliseconds(client.begin, client.first));
@@ -241,11 +246,11 @@ int main(int argc, char** argv)
     printf(
         "{\"clients\":%d,\"mode\":\"%s\",\"requests\":%d,\"failed\":%d,\"tokens\":%ld,\"tokens_per_"
         "second\":%.1f,"
-        "\"first_ms_p50\":%.3f,\"first_ms_p99\":%.3f,\"total_ms_p50\":%.3f,\"token_ms_p50\":%.4f}"
-        "\n",
+        "\"first_ms_p50\":%.3f,\"first_ms_p99\":%.3f,\"total_ms_p50\":%.3f,\"token_ms_p50\":%.4f,"
+        "\"prompt_tokens\":%ld}\n",
         options.clients, argv[7], totals.done, totals.failed, totals.tokens,
         static_cast<double>(totals.tokens) / seconds, percentile(totals.first_ms, 0.5),
         percentile(totals.first_ms, 0.99), percentile(totals.total_ms, 0.5),
-        percentile(totals.token_ms, 0.5));
+        percentile(totals.token_ms, 0.5), totals.prompt_tokens);
     return totals.failed == 0 ? 0 : 1;
 }

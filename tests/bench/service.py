@@ -5,7 +5,7 @@ Owns:     every process that it starts; all of them listen on loopback.
 Thread:   one; load comes from wrk and bench_stream.
 Lifetime: one run of some minutes. Prints a table a section; docs/measured.md holds the figures.
 
-usage: AOTX_BUILD=build tests/bench/service.py [operation] [http] [token] [stream] [load] [memory]
+usage: AOTX_BUILD=build tests/bench/service.py [operation] [http] [token] [first] [stream] [load] [memory]
 Needs a build with -DAOTX_BENCH=ON, wrk and nginx; stream also needs the real model.
 """
 import json
@@ -190,13 +190,30 @@ def bench_stream():
               f"{median([many['tokens_per_second'] / plain['tokens_per_second'] for _, many, plain in rows]):.3f}")
 
 
+def bench_first():
+    """Time to the first token through the whole service, beside the runtime's own prefill of as many tokens."""
+    threads = int(os.environ.get("AOTX_BENCH_THREADS", "2"))
+    with Service([real_model(threads=threads)]) as service:
+        words = 90
+        prompt = stream_run(service, 1, 1, 1, "plain", words)["prompt_tokens"]
+        rows = []
+        for _ in range(ROUNDS):
+            own = prompt * 1000 / offline_run(model_path(), threads, prompt, 1)["prefill_per_second"]
+            first = stream_run(service, 1, 2, 3, "stream", words)["first_ms_p50"]
+            rows.append(((first - 0.3) / own, first, own))
+        print(f"time to first token, {prompt} tokens of prompt, {threads} threads: (it - 0.3 ms) / own prefill "
+              f"{median([row[0] for row in rows]):.2f} ({min(row[0] for row in rows):.2f} to "
+              f"{max(row[0] for row in rows):.2f}); {median([row[1] for row in rows]):.1f} and "
+              f"{median([row[2] for row in rows]):.1f} ms, {ROUNDS} rounds")
+
+
 def open_connection(port):
     connection = socket.create_connection(("127.0.0.1", port))
     connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return connection
 
 
-def health_times(port, count, seconds=None):
+def health_times(port, count):
     """Milliseconds of /healthz on new connections; an unanswered one raises."""
     times = []
     for _ in range(count):
@@ -219,34 +236,33 @@ def resident_bytes(pid):
 
 
 def bench_load():
-    slow_script = scripted_model(pieces=[{"hex": "61", "delay_ms": 20}], repeat=True)
-    with Service([slow_script], principals=[Principal("alice", active=512)], gateway={"connections": 4096, "work": 512, "header_seconds": 60},
-                 device={"requests": 512, "active_requests": 512}) as service:
+    """200 streams of ten pieces a second each, read by a process of their own, beside connections that say nothing and
+    connections that never end their head."""
+    script = scripted_model(pieces=[{"text": "x", "delay_ms": 100}], repeat=True, sequences=256, step_tokens=8192,
+                            sequence_tokens=1024)
+    with Service([script], principals=[Principal("alice", active=512)],
+                 gateway={"connections": 4096, "work": 512, "header_seconds": 300, "idle_seconds": 600},
+                 device={"requests": 512, "active_requests": 512, "execution_slots": 256}) as service:
         gateway = service.gateway_pid()
-        unloaded = health_times(service.port, 300)
+        unloaded = health_times(service.port, 1000)
         before = resident_bytes(gateway)
-        idle = [open_connection(service.port) for _ in range(1000)]
-        slow = [open_connection(service.port) for _ in range(1000)]
-        for connection in slow:
+        held = [open_connection(service.port) for _ in range(2000)]
+        for connection in held[1000:]:
             connection.sendall(b"G")
-        body = json.dumps({"model": "test", "max_tokens": 2000, "stream": True,
-                           "messages": [{"role": "user", "content": "go on"}]})
-        head = (f"POST /v1/chat/completions HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {service.token}\r\n"
-                f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n")
-        streams = []
-        for _ in range(200):
-            connection = open_connection(service.port)
-            connection.sendall((head + body).encode())
-            streams.append(connection)
+        streams = subprocess.Popen([str(build_dir() / "bin/bench_stream"), str(service.port), service.token, "test",
+                                    "200", "300", "200", "stream", "5"], stdout=subprocess.PIPE, text=True)
         time.sleep(3)
-        times = health_times(service.port, 300)
+        times = health_times(service.port, 1000)
         after = resident_bytes(gateway)
         threads = len(list(Path(f"/proc/{gateway}/task").iterdir()))
-        alive = sum(1 for connection in streams if connection.recv(65536).startswith(b"HTTP/1.1 200"))
-        print(f"load: 1000 idle, 1000 slow, {alive} of 200 streams alive, {threads} gateway threads; /healthz p50 "
-              f"{unloaded[150]:.2f} -> {times[150]:.2f} ms, p99 {unloaded[297]:.2f} -> {times[297]:.2f} ms "
-              f"(ratio {times[297] / unloaded[297]:.2f}); {(after - before) / 2200 / 1024:.1f} KiB a connection")
-        for connection in idle + slow + streams:
+        if streams.poll() is not None:
+            raise RuntimeError("the streams ended before the measurement did")
+        found = json.loads(streams.communicate()[0])
+        print(f"load: 1000 idle, 1000 slow, 200 streams ({found['failed']} failed, {found['tokens_per_second']:.0f} "
+              f"pieces/s), {threads} gateway thread; all of {len(times)} /healthz answered, p50 "
+              f"{unloaded[500]:.2f} -> {times[500]:.2f} ms, p99 {unloaded[990]:.2f} -> {times[990]:.2f} ms "
+              f"(ratio {times[990] / unloaded[990]:.2f}); {(after - before) / 2200 / 1024:.1f} KiB a connection")
+        for connection in held:
             connection.close()
 
 
@@ -262,9 +278,8 @@ def bench_memory():
                   f"after 10000, ratio {sizes[10000][name] / sizes[100][name]:.3f}")
 
 
-SECTIONS = {"operation": bench_operation, "http": bench_http, "token": bench_token, "stream": bench_stream,
-            "load": bench_load,
-            "memory": bench_memory}
+SECTIONS = {"operation": bench_operation, "http": bench_http, "token": bench_token, "first": bench_first,
+            "stream": bench_stream, "load": bench_load, "memory": bench_memory}
 
 
 def main():
