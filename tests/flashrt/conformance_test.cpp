@@ -168,6 +168,22 @@ TEST_CASE("a broken rule is found and named", "[conformance]")
     }
 }
 
+TEST_CASE("a million ticks of legacy stages and of a mixed plan keep the hot rules",
+          "[conformance]")
+{
+    const uint32_t ticks = allocation_calls_counted() ? 1000 * 1000 : 10 * 1000;
+    for (const char* config : {"{}", kMixed}) {
+        INFO(config);
+        const std::vector<Finding> findings = run_on(BROKEN_LIBRARY, config, ticks);
+        CHECK(broken_rules(findings) == "");
+        for (const char* rule : {"hot.recapture", "hot.rebind", "tick.runs"}) {
+            CHECK(verdict_on(findings, rule) == Verdict::pass);
+        }
+        CHECK(verdict_on(findings, "hot.allocations") ==
+              (allocation_calls_counted() ? Verdict::pass : Verdict::skip));
+    }
+}
+
 TEST_CASE("a mixed plan waits for its graph before the OPAQUE stage behind it", "[conformance]")
 {
     Options options;
