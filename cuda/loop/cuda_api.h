@@ -4,7 +4,9 @@
 //
 // Loop and runtimes share one device, and a reset by one takes what the others have. Streams and
 // executors of before a reset answer kCudaStale from then on and may still be closed; memory of
-// before it must not be released: look at resets().
+// before it must not be released: look at resets(). A launch of either that does not end in its
+// time takes the device from both: whatever gives something back, a reset too, would wait for it.
+// Whoever sees that says so (abandon), and from then on nobody asks the device for anything.
 // Owns:     nothing; handles belong to the caller.
 // Thread:   as tagged; codes are those of the CUDA runtime, 0 is success.
 // Lifetime: a table is static.
@@ -36,11 +38,15 @@ struct CudaApi {
     void (*probe)(CudaMachine* machine);
     // Choose device 0, blocking synchronisation, and load every kernel. [before the seal]
     int (*open_device)(void);
-    int (*reset_device)(void);  // give everything back [after a fault, or at close]
-    int (*allocate)(void** memory, size_t bytes);  // zeroed device memory [before the seal]
+    // Give everything back, whosever it is; nothing when there have been more resets than `seen`,
+    // so that of two who see one fault only one resets. [after a fault]
+    int (*reset_device)(uint64_t seen);
+    // Device memory that is zero, and bytes that have arrived, when the call is back: streams of
+    // this table do not wait for what is still on its way. [before the seal]
+    int (*allocate)(void** memory, size_t bytes);
     int (*release)(void* memory);
-    int (*upload)(void* device, const void* host, size_t bytes);  // waits [before the seal]
-    int (*register_host)(void* memory, size_t bytes);             // mapped, pinned
+    int (*upload)(void* device, const void* host, size_t bytes);
+    int (*register_host)(void* memory, size_t bytes);  // mapped, pinned
     int (*unregister_host)(void* memory);
     int (*stream_open)(void** stream);
     int (*stream_close)(void* stream);
@@ -51,8 +57,9 @@ struct CudaApi {
     int (*callback)(void* stream, void (*function)(void*), void* argument);
     int (*query)(void* stream);  // 0 done, kCudaNotReady, or the fault
     const char* (*text)(int code);
-    int (*wait)(void* stream);  // asleep until all that was launched is done: 0 or the fault
-    uint64_t (*resets)(void);   // of this process's device, ever
+    uint64_t (*resets)(void);  // of this process's device, ever
+    void (*abandon)(void);     // for the rest of this process
+    int (*abandoned)(void);
 };
 
 constexpr int kCudaNotReady = 600;
@@ -64,8 +71,9 @@ constexpr int kCudaStale = 709;  // the context is destroyed
 // The CUDA calls: the runtime's in the shared object, the execution shim's in tests.
 const CudaApi* cuda_backend_api() noexcept;
 
-// The table with the seal. After seal() only launch, callback, query and wait are legal, the rest
-// is a bug of ours and stops the process; unseal() is for close and restart alone.
+// The table with the seal. After seal() only launch, callback, query and what asks nothing of the
+// device are legal, the rest is a bug of ours and stops the process; unseal() is for close and
+// restart alone.
 class CudaCalls {
 public:
     explicit CudaCalls(const CudaApi* api) noexcept : api_(api) {}
@@ -87,7 +95,8 @@ public:
         return api_->callback(stream, function, argument);
     }
     int query(void* stream) const noexcept { return api_->query(stream); }
-    int wait(void* stream) const noexcept { return api_->wait(stream); }
+    void abandon() const noexcept { api_->abandon(); }
+    bool abandoned() const noexcept { return api_->abandoned() != 0; }
     uint64_t resets() const noexcept { return api_->resets(); }
     const char* text(int code) const noexcept { return api_->text(code); }
 

@@ -77,6 +77,7 @@ int tables_build(CudaLoop* loop)
         spin_pause();
     }
     if (code == kCudaTimedOut) {
+        loop->calls.abandon();
         return code;  // closing the executor would wait as well
     }
     if (executor != nullptr) {
@@ -200,7 +201,8 @@ int device_up(CudaLoop* loop) noexcept
     device_row_make(AOTX_DEVICE_KIND_CUDA, loop->machine.name, "", &limits.device);
     limits.device.restarts = loop->faults;
     void* memory = nullptr;
-    int code = api.open_device();
+    loop->resets = loop->calls.resets();
+    int code = loop->calls.abandoned() ? kCudaTimedOut : api.open_device();
     code = code != 0 ? code : api.register_host(loop->region, plan.region_bytes);
     code = code != 0 ? code : api.allocate(&memory, plan.device_bytes);
     if (code != 0) {
@@ -217,6 +219,9 @@ int device_up(CudaLoop* loop) noexcept
     arguments_fill(loop);
     code = tables_build(loop);
     code = code != 0 ? code : tick_build_program(loop);
+    if (code == 0 && loop->calls.resets() != loop->resets) {
+        code = kCudaStale;  // reset by another meanwhile: what was taken first is gone
+    }
     if (code != 0) {
         return code;
     }
@@ -237,15 +242,18 @@ void device_down(CudaLoop* loop, bool reset) noexcept
     if (loop->stream != nullptr) {
         (void)api.stream_close(loop->stream);
     }
-    if (loop->device != nullptr) {
+    const bool gone = loop->calls.resets() != loop->resets;
+    if (loop->device != nullptr && !gone) {
         (void)api.release(loop->device);
     }
-    (void)api.unregister_host(loop->region);
+    if (!gone) {
+        (void)api.unregister_host(loop->region);
+    }
     loop->executor = nullptr;
     loop->stream = nullptr;
     loop->device = nullptr;
     if (reset) {
-        (void)api.reset_device();
+        (void)api.reset_device(loop->resets);
     }
 }
 
@@ -257,8 +265,10 @@ void device_fault(CudaLoop* loop, int code) noexcept
     loop->serving.store(0, std::memory_order_release);
     std::fprintf(stderr, "aotx: the GPU failed: %s (%d); epoch %llu has ended\n",
                  loop->calls.text(code), code, static_cast<unsigned long long>(loop->ring->epoch));
-    loop->abandoned = code == kCudaTimedOut ? 1u : 0u;
-    if (loop->abandoned == 0) {
+    if (code == kCudaTimedOut) {
+        loop->calls.abandon();
+    }
+    if (!loop->calls.abandoned()) {
         device_down(loop, true);
     }
     refuse_all(loop);
@@ -266,8 +276,8 @@ void device_fault(CudaLoop* loop, int code) noexcept
     loop->telemetry.requests_queued = 0;
     loop->telemetry.requests_running = 0;
     pthread_mutex_unlock(&loop->told);
-    const bool again_may =
-        loop->abandoned == 0 && loop->config.fresh_epoch != nullptr && loop->faults <= kRestartsMax;
+    const bool again_may = !loop->calls.abandoned() && loop->config.fresh_epoch != nullptr &&
+                           loop->faults <= kRestartsMax;
     const uint64_t epoch =
         again_may ? loop->config.fresh_epoch(loop->config.fresh_epoch_context) : 0;
     if (epoch != 0) {
@@ -280,8 +290,7 @@ void device_fault(CudaLoop* loop, int code) noexcept
         }
         std::fprintf(stderr, "aotx: the GPU does not come back: %s (%d)\n", loop->calls.text(again),
                      again);
-        loop->abandoned = again == kCudaTimedOut ? 1u : 0u;
-        if (loop->abandoned == 0) {
+        if (!loop->calls.abandoned()) {
             device_down(loop, true);
         }
     }
@@ -305,7 +314,9 @@ bool tick_run(CudaLoop* loop, uint32_t plan_model, uint32_t results_model,
     command->step_failed = step_failed ? 1u : 0u;
     loop->launches++;
     const uint32_t count = loop->wait.bell.count.load(std::memory_order_acquire);
-    int code = loop->calls.launch(loop->executor, loop->stream);
+    // A step of a model that never ended has taken the device from the loop as well.
+    int code =
+        loop->calls.abandoned() ? kCudaTimedOut : loop->calls.launch(loop->executor, loop->stream);
     code = code != 0 ? code : loop->calls.callback(loop->stream, wait_done, &loop->wait);
     code = code != 0 ? code : stream_wait(loop, count);
     if (code != 0) {

@@ -250,7 +250,7 @@ int open(const LoopConfig& config, Loop** loop, const char** reason)
             close(reply_fd);
             return AOTX_ERR_SYSTEM;  // as in loop_end: what hangs keeps its memory
         }
-        device_down(made, true);
+        device_down(made, false);  // a model may be on the device already, and well
         return open_failed(made, own, plan, region, reply_fd);
     }
     *loop = reinterpret_cast<Loop*>(made);
@@ -293,7 +293,7 @@ void loop_end(Loop* face)
 {
     CudaLoop* const loop = cuda_of(face);
     AOTX_CORE_CHECK(loop->started != 1);
-    if (loop->abandoned != 0) {
+    if (loop->calls.abandoned()) {
         close(loop->reply_fd);
         return;  // the device may still write to the region and ring the bell: both stay
     }

@@ -36,6 +36,7 @@ struct Stream {
 // call meets a handle that dies under it.
 pthread_rwlock_t reset_lock = PTHREAD_RWLOCK_INITIALIZER;
 std::atomic<uint64_t> resets_count{0};
+std::atomic<int> left_alone{0};
 
 struct Shared {
     Shared() { pthread_rwlock_rdlock(&reset_lock); }
@@ -101,13 +102,26 @@ int open_device()
     return code != cudaSuccess ? code : kernels_load();
 }
 
-int reset_device()
+int reset_device(uint64_t seen)
 {
+    cudaError_t code = cudaSuccess;
     pthread_rwlock_wrlock(&reset_lock);
-    const cudaError_t code = cudaDeviceReset();
-    resets_count.fetch_add(1, std::memory_order_relaxed);
+    if (alive(seen)) {
+        code = cudaDeviceReset();
+        resets_count.fetch_add(1, std::memory_order_relaxed);
+    }
     pthread_rwlock_unlock(&reset_lock);
     return code;
+}
+
+void abandon()
+{
+    left_alone.store(1, std::memory_order_release);
+}
+
+int abandoned()
+{
+    return left_alone.load(std::memory_order_acquire);
 }
 
 uint64_t resets()
@@ -115,10 +129,17 @@ uint64_t resets()
     return resets_count.load(std::memory_order_relaxed);
 }
 
+// A memset and a copy from pageable memory are done on the device after the call is back, and a
+// stream that does not block does not wait for them.
+int settled(cudaError_t code)
+{
+    return code != cudaSuccess ? code : cudaStreamSynchronize(cudaStreamLegacy);
+}
+
 int allocate(void** memory, size_t bytes)
 {
     const cudaError_t code = cudaMalloc(memory, bytes);
-    return code != cudaSuccess ? code : cudaMemset(*memory, 0, bytes);
+    return code != cudaSuccess ? code : settled(cudaMemset(*memory, 0, bytes));
 }
 
 int release(void* memory)
@@ -128,7 +149,7 @@ int release(void* memory)
 
 int upload(void* device, const void* host, size_t bytes)
 {
-    return cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice);
+    return settled(cudaMemcpy(device, host, bytes, cudaMemcpyHostToDevice));
 }
 
 int register_host(void* memory, size_t bytes)
@@ -370,13 +391,6 @@ int query(void* stream)
     return alive(on->born) ? cudaStreamQuery(on->stream) : cudaErrorContextIsDestroyed;
 }
 
-int wait(void* stream)
-{
-    const Shared shared;
-    const Stream* const on = static_cast<const Stream*>(stream);
-    return alive(on->born) ? cudaStreamSynchronize(on->stream) : cudaErrorContextIsDestroyed;
-}
-
 const char* text(int code)
 {
     return cudaGetErrorString(static_cast<cudaError_t>(code));
@@ -385,7 +399,7 @@ const char* text(int code)
 constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate,    release,
                           upload,       register_host, unregister_host, stream_open, stream_close,
                           program_open, program_close, launch,          callback,    query,
-                          text,         wait,          resets};
+                          text,         resets,        abandon,         abandoned};
 static_assert(kCudaNotReady == cudaErrorNotReady);
 static_assert(kCudaNoDevice == cudaErrorNoDevice);
 static_assert(kCudaTimedOut == cudaErrorLaunchTimeout);

@@ -66,6 +66,7 @@ struct CudaLoop {
     uint8_t* device;
     void* stream;
     void* executor;
+    uint64_t resets;  // of the device, when it was brought up
     TickArgs arguments;
     Program program;
     uint64_t condition_handles[kProgramConditionsMax];
@@ -86,8 +87,7 @@ struct CudaLoop {
     uint64_t replies_seen;  // of the reply list, when the broker was last looked after
     uint64_t launches;
     uint32_t faults;
-    int fault;           // the code of the last one
-    uint32_t abandoned;  // 1: a launch never ended; nothing is asked of the device any more
+    int fault;  // the code of the last one
 
     // Never held while a launch is waited for, so that whoever asks for figures does not wait for
     // the device.
@@ -122,6 +122,8 @@ void turn_give(CudaLoop* loop) noexcept;
 
 // Take and build everything on the device. Returns a CUDA code. [turn held or before start]
 [[nodiscard]] int device_up(CudaLoop* loop) noexcept;
+
+// Give all of it back. reset: and everybody else's, unless that has happened since device_up.
 void device_down(CudaLoop* loop, bool reset) noexcept;
 
 // The device is lost: end the epoch, answer what is posted with 503, bring it back if it may be.

@@ -27,7 +27,7 @@ ROOMS = {
     "cuda/kernels": ["aotx", "flashrt", "cuda/core"],
     "cuda/exec": ["aotx", "flashrt"],
     "cuda/loop": ["aotx", "flashrt", "cuda/core", "cuda/kernels"],
-    "cuda/models": ["aotx", "flashrt", "cuda/kernels", "cuda/loop/cuda_api.h"],
+    "cuda/models": ["aotx", "flashrt", "cuda/kernels", "cuda/loop/cuda_api.h", "cuda/loop/wait.h"],
     "service/base": ["aotx"],
     "service/config": ["aotx", "service/base"],
     "service/broker": ["aotx", "service/base", "service/config", "cuda/loop/loop.h", "flashrt"],

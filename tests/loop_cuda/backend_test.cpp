@@ -147,6 +147,7 @@ TEST_CASE("memory that the GPU refuses is an error with its reason, and leaves n
     REQUIRE(aotx::loop_open(config, &loop, &reason) == AOTX_ERR_SYSTEM);
     REQUIRE(std::string(reason) == "out of memory");
     REQUIRE(loop == nullptr);
+    REQUIRE(now_of(fake_cuda().resets) == 0);  // a model may be at work on the device
 }
 
 TEST_CASE(

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <deque>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -60,6 +61,7 @@ struct Stream {
 
 std::mutex held_lock;  // what is not given back: a reset takes the memory
 std::vector<void*> held;
+std::vector<std::unique_ptr<void, void (*)(void*)>> lost;
 std::set<Executor*> executors;
 std::mutex streams_lock;  // of everything in streams, and of resident
 std::condition_variable streams_changed;
@@ -279,9 +281,12 @@ int open_device()
     return setup("open_device");
 }
 
-int reset_device()
+int reset_device(uint64_t seen)
 {
     (void)setup("reset_device");
+    if (seen != now_of(state.resets)) {
+        return 0;
+    }
     std::atomic_ref<uint64_t>(state.resets)++;
     std::atomic_ref<int>(state.fault).store(0);
     const std::lock_guard<std::mutex> lock(held_lock);
@@ -290,6 +295,7 @@ int reset_device()
         state.allocations--;
     }
     held.clear();
+    state.registered = 0;
     return 0;
 }
 
@@ -300,6 +306,13 @@ int allocate(void** memory, size_t bytes)
     }
     *memory = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
     std::memset(*memory, state.fill, bytes);
+    if (state.reset_in != 0 && --state.reset_in == 0) {
+        // Somebody else's reset: what was just given is not to be released, and yet written to.
+        std::atomic_ref<uint64_t>(state.resets)++;
+        lost.emplace_back(*memory, std::free);
+        state.registered = 0;
+        return setup("allocate");
+    }
     state.allocations++;
     const std::lock_guard<std::mutex> lock(held_lock);
     held.push_back(*memory);
@@ -424,6 +437,10 @@ int launch(void* made, void* stream)
 
 int callback(void* stream, void (*function)(void*), void* argument)
 {
+    if (stream_stale(stream) != 0) {
+        return kCudaStale;
+    }
+    std::atomic_ref<uint64_t>(state.callbacks)++;
     if (state.asynchronous) {
         stream_push(static_cast<Stream*>(stream), {nullptr, function, argument});
     } else if (fault_now() == 0) {
@@ -434,6 +451,9 @@ int callback(void* stream, void (*function)(void*), void* argument)
 
 int query(void* opened)
 {
+    if (opened != nullptr && stream_stale(opened) != 0) {
+        return kCudaStale;
+    }
     if (fault_now() != 0) {
         return fault_now();
     }
@@ -442,21 +462,19 @@ int query(void* opened)
     return stream == nullptr || stream->done == stream->taken ? 0 : kCudaNotReady;
 }
 
-int wait(void* opened)
-{
-    const int was = stream_stale(opened);
-    if (was != 0) {
-        return was;
-    }
-    std::unique_lock<std::mutex> guard(streams_lock);
-    const auto* const stream = static_cast<Stream*>(opened);
-    streams_changed.wait(guard, [stream] { return stream->done == stream->taken; });
-    return fault_now();
-}
-
 uint64_t resets()
 {
     return now_of(state.resets);
+}
+
+void abandon()
+{
+    std::atomic_ref<int>(state.abandoned).store(1);
+}
+
+int abandoned()
+{
+    return std::atomic_ref<int>(state.abandoned).load();
 }
 
 const char* text(int code)
@@ -470,7 +488,7 @@ const char* text(int code)
 constexpr CudaApi kApi = {probe,        open_device,   reset_device,    allocate,    release,
                           upload,       register_host, unregister_host, stream_open, stream_close,
                           program_open, program_close, launch,          callback,    query,
-                          text,         wait,          resets};
+                          text,         resets,        abandon,         abandoned};
 
 }  // namespace
 

@@ -20,12 +20,15 @@ struct FakeCuda {
     uint64_t executors = 0;
     uint64_t setup_calls = 0;  // ever, of those that are illegal after the seal
     uint64_t launches = 0;
+    uint64_t callbacks = 0;
     uint64_t kernels = 0;
     uint64_t resets = 0;
     uint64_t fail_in = 0;     // the launch that counts it down to 0 fails, and all after it
     uint64_t fail_every = 0;  // and every launch whose number is a multiple of this
     int fault = 0;            // sticky, until a reset
+    int abandoned = 0;        // somebody's launch never ended
     bool refuse_allocation = false;
+    uint64_t reset_in = 0;  // behind the allocation that counts it down to 0 another resets
     // Launches return at once and run one after the other on a thread of their stream, as on a GPU;
     // to be chosen before a stream is opened.
     bool asynchronous = false;

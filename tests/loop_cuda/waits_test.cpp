@@ -180,6 +180,44 @@ TEST_CASE("a launch that never ends is a failed device: refused, told, stopped, 
     fake_abandoned();
 }
 
+TEST_CASE("a device that a model's step has hung is lost to the loop too, and is left alone")
+{
+    const FreshCuda fresh;
+    uint64_t epoch = 1000;
+    aotx::LoopConfig config;
+    config.fresh_epoch = next_epoch;
+    config.fresh_epoch_context = &epoch;
+    {
+        Device device(config, {"{}", kEndless});
+        device.grant(1, {kUser});
+        endless_begin(&device, 20, 2);
+        const uint64_t setup = now_of(fake_cuda().setup_calls);
+        fake_cuda_api()->abandon();
+        while (device.read(kUser, id_of(20)).head.status != 503) {
+        }
+        CHECK(!aotx::loop_serving(device.loop()));
+        CHECK(aotx_word_load(&aotx::loop_ring(device.loop())->closed) == 1);
+        device.stop();
+        CHECK(now_of(fake_cuda().setup_calls) == setup);
+        CHECK(now_of(fake_cuda().resets) == 0);
+        CHECK(epoch == 1000);
+    }
+    fake_abandoned();
+}
+
+TEST_CASE("a device that is reset while the loop takes it is not taken, nor reset again")
+{
+    const FreshCuda fresh;
+    fake_cuda().reset_in = 1;
+    aotx::LoopConfig config;
+    config.epoch = 3;
+    config.backend = aotx::cuda_backend_table();
+    aotx::Loop* loop = nullptr;
+    const char* reason = "";
+    CHECK(aotx::loop_open(config, &loop, &reason) == AOTX_ERR_SYSTEM);
+    CHECK(now_of(fake_cuda().resets) == 1);
+}
+
 TEST_CASE("a device that cannot be brought back stays down")
 {
     const FreshCuda fresh;

@@ -46,6 +46,7 @@ struct Sizes {
     uint32_t sequence_tokens = 128;
     uint32_t step_tokens = 40;
     uint32_t kv_tokens = 256;
+    uint32_t step_ms_max = 10000;
 };
 
 // A model with the CUDA engine over the shim, and the CPU's computation with the same 16-bit keys.
@@ -81,6 +82,7 @@ struct Both {
         request.sequence_tokens = sizes.sequence_tokens;
         request.step_tokens = sizes.step_tokens;
         request.kv_tokens = sizes.kv_tokens;
+        request.step_ms_max = sizes.step_ms_max;
         cuda = CudaEngine::open(fake_cuda_api(), request, &reason);
         INFO(reason.text);
         REQUIRE(cuda != nullptr);
@@ -353,35 +355,120 @@ TEST_CASE("a step takes nothing, and only launches")
     CHECK(fake_cuda().setup_calls == setup_calls);
 }
 
-TEST_CASE("a fault ends the steps until the device is revived, reset or not")
+namespace {
+
+void fail_step(Both* both, uint32_t sequence)
+{
+    fail_in(1);
+    const std::vector<StepToken> step = step_of(*both->cuda->pages(), {{sequence, {4}}});
+    CHECK_FALSE(both->cuda->step(step.data(), 1));
+    CHECK_FALSE(both->cuda->step(step.data(), 1));
+    both->cuda->pages()->close_sequence(sequence);
+}
+
+}  // namespace
+
+TEST_CASE("a fault ends the steps until the device is revived, reset by another or not")
 {
     fake_cuda() = FakeCuda();
     Both both(shape_of(WeightType::kQ4_0, WeightType::kQ4_0));
     KvPages* const pages = both.cuda->pages();
     const std::vector<int32_t> prompt = random_tokens(9);
-    for (const bool reset_by_another : {true, false}) {
+    // Three faults that the engine has to end itself, and any number that another has ended.
+    const bool by_another[] = {true, false, true, false, false, true, true};
+    uint64_t resets = 0;
+    for (const bool reset_by_another : by_another) {
         INFO("reset " << reset_by_another);
         REQUIRE(pages->open_sequence(1, 40));
         const std::vector<float> want = cuda_step(&both, {{1, prompt}})[0];
-        fail_in(1);
-        const std::vector<StepToken> step = step_of(*pages, {{1, {4}}});
-        CHECK_FALSE(both.cuda->step(step.data(), 1));
-        CHECK_FALSE(both.cuda->step(step.data(), 1));
-        pages->close_sequence(1);
+        fail_step(&both, 1);
         if (reset_by_another) {
-            REQUIRE(fake_cuda_api()->reset_device() == 0);
+            REQUIRE(fake_cuda_api()->reset_device(resets) == 0);
+            REQUIRE(fake_cuda_api()->reset_device(resets) == 0);  // the second to see it
+            const std::vector<StepToken> step = step_of(*pages, {{1, {4}}});
             CHECK_FALSE(both.cuda->step(step.data(), 1));
-        } else {
-            CHECK_FALSE(both.cuda->revive(&both.reason));
-            CHECK(std::strstr(both.reason.text, "unspecified launch failure (719)") != nullptr);
-            REQUIRE(fake_cuda_api()->reset_device() == 0);
         }
         REQUIRE(both.cuda->revive(&both.reason));
+        CHECK(fake_cuda().resets == ++resets);
         REQUIRE(pages->open_sequence(2, 40));
         CHECK(cuda_step(&both, {{2, prompt}})[0] == want);
         pages->close_sequence(2);
     }
+    REQUIRE(pages->open_sequence(1, 40));
+    fail_step(&both, 1);
+    CHECK_FALSE(both.cuda->revive(&both.reason));
+    CHECK(std::strstr(both.reason.text, "unspecified launch failure (719)") != nullptr);
+    CHECK(fake_cuda().resets == resets);
+    REQUIRE(fake_cuda_api()->reset_device(resets) == 0);
+    REQUIRE(both.cuda->revive(&both.reason));
     CHECK(fake_cuda().allocations == 1);
+    CHECK(fake_cuda().registered == 1);
+}
+
+TEST_CASE("a device without room for the revived is not reset, and a reset meanwhile is noticed")
+{
+    fake_cuda() = FakeCuda();
+    Both both(shape_of(WeightType::kQ4_0, WeightType::kQ4_0));
+    KvPages* const pages = both.cuda->pages();
+    REQUIRE(pages->open_sequence(1, 40));
+    fail_step(&both, 1);
+    REQUIRE(fake_cuda_api()->reset_device(0) == 0);
+    fake_cuda().refuse_allocation = true;
+    CHECK_FALSE(both.cuda->revive(&both.reason));
+    CHECK(std::strstr(both.reason.text, "out of memory (2)") != nullptr);
+    CHECK(fake_cuda().resets == 1);
+    fake_cuda().refuse_allocation = false;
+    fake_cuda().reset_in = 1;
+    CHECK_FALSE(both.cuda->revive(&both.reason));
+    CHECK(fake_cuda().resets == 2);
+    CHECK(fake_cuda().allocations == 0);
+    CHECK(fake_cuda().executors == 0);
+    CHECK(fake_cuda().streams == 0);
+    REQUIRE(both.cuda->revive(&both.reason));
+    REQUIRE(pages->open_sequence(2, 40));
+    (void)cuda_step(&both, {{2, random_tokens(9)}});
+}
+
+TEST_CASE("a long step is slept through, and one that never ends is a device that is left alone")
+{
+    fake_cuda() = FakeCuda();
+    fake_cuda().asynchronous = true;
+    {
+        Sizes sizes;
+        sizes.step_ms_max = 30000;
+        Both both(shape_of(WeightType::kQ4_0, WeightType::kQ4_0), sizes);
+        KvPages* const pages = both.cuda->pages();
+        REQUIRE(pages->open_sequence(1, 40));
+        (void)cuda_step(&both, {{1, random_tokens(9)}});
+        CHECK(now_of(fake_cuda().callbacks) == 1);
+        fail_step(&both, 1);  // and a fault on a stream is noticed
+        REQUIRE(both.cuda->revive(&both.reason));
+    }
+    CHECK(fake_cuda().allocations == 0);
+    {
+        Sizes sizes;
+        sizes.step_ms_max = 200;
+        Both both(shape_of(WeightType::kQ4_0, WeightType::kQ4_0), sizes);
+        KvPages* const pages = both.cuda->pages();
+        REQUIRE(pages->open_sequence(1, 40));
+        const uint64_t setup = now_of(fake_cuda().setup_calls);
+        const uint64_t resets = now_of(fake_cuda().resets);
+        std::atomic_ref<uint32_t>(fake_cuda().held).store(1);
+        const std::vector<StepToken> step = step_of(*pages, {{1, {4}}});
+        CHECK_FALSE(both.cuda->step(step.data(), 1));
+        CHECK(fake_cuda_api()->abandoned() == 1);
+        const uint64_t launches = now_of(fake_cuda().launches);
+        CHECK_FALSE(both.cuda->step(step.data(), 1));
+        CHECK(now_of(fake_cuda().launches) == launches);
+        pages->close_sequence(1);
+        CHECK_FALSE(both.cuda->revive(&both.reason));
+        CHECK(std::strstr(both.reason.text, "does not answer any more") != nullptr);
+        both.cuda.reset();                                // as when the service stops
+        CHECK(now_of(fake_cuda().setup_calls) == setup);  // each would wait for the step
+        CHECK(now_of(fake_cuda().resets) == resets);
+    }
+    fake_abandoned();
+    fake_cuda() = FakeCuda();
 }
 
 TEST_CASE("what the GPU cannot hold is refused with the reason")

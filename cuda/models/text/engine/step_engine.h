@@ -50,6 +50,7 @@ struct StepEngineRequest {
     uint32_t step_tokens = 0;      // tokens of one step, at most
     uint32_t kv_tokens = 0;        // that all sequences together can hold
     ActivationMode activations = ActivationMode::kQuantised;
+    uint32_t step_ms_max = 10000;  // a GPU that takes longer for one step has failed
 };
 
 class StepEngine {

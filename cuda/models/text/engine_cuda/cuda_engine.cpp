@@ -4,8 +4,6 @@
 // Lifetime: see cuda_engine.h.
 #include "engine_cuda/cuda_engine.h"
 
-#include <time.h>
-
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -21,6 +19,8 @@ namespace {
 
 constexpr uint64_t kPlaceBytes = 256;
 constexpr uint64_t kSpinNs = 20000;
+constexpr uint64_t kLookEveryNs = 100000000u;  // a fault rings no bell: look for it this often
+constexpr uint32_t kResetsMax = 3;             // of the device by one engine
 
 struct Places {
     uint64_t bytes = 0;
@@ -33,24 +33,18 @@ struct Places {
     }
 };
 
-uint64_t now_ns()
+void step_over(void* bell)
 {
-    timespec at = {};
-    clock_gettime(CLOCK_MONOTONIC, &at);
-    return static_cast<uint64_t>(at.tv_sec) * 1000000000u + static_cast<uint64_t>(at.tv_nsec);
-}
-
-void pause_cpu()
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    bell_ring(static_cast<Bell*>(bell));
 }
 
 }  // namespace
 
 CudaEngine::~CudaEngine()
 {
+    if (calls_.abandoned()) {
+        return;  // the device may still write to the mapped memory and ring the bell: both stay
+    }
     down();
     memory_free(host_, layout_.host_bytes);
 }
@@ -118,6 +112,7 @@ void CudaEngine::lay_out() noexcept
     layout_.host_done = host.take(1, sizeof(uint64_t));
     layout_.host_tokens = host.take(sequences, sizeof(int32_t));
     layout_.host_logits = host.take(sequences * logits_stride_, sizeof(float));
+    layout_.host_bell = host.take(1, sizeof(Bell));
     layout_.host_bytes = host.bytes;
 }
 
@@ -143,6 +138,7 @@ bool CudaEngine::take(const StepEngineRequest& request, TextReason* reason) noex
         (void)text_refuse(reason, 0, "memory", "is not enough for this model");
         return false;
     }
+    bell_ = new (host_ + layout_.host_bell) Bell();
     return up(reason);
 }
 
@@ -160,6 +156,9 @@ bool CudaEngine::up(TextReason* reason) noexcept
     code = code != 0 ? code : weights_.upload(api, request_.workers, device_, &words);
     code = code != 0 ? code : api.stream_open(&stream_);
     code = code != 0 ? code : programs_open();
+    if (code == 0 && calls_.resets() != resets_) {
+        code = kCudaStale;  // reset by another meanwhile: what was taken first is gone
+    }
     if (code != 0) {
         if (code == -1) {
             *reason = words;
@@ -287,18 +286,41 @@ uint32_t CudaEngine::order(const StepToken* tokens, uint32_t count) noexcept
     return order.wanted;
 }
 
-// Wait for the step's word: spin a little, then sleep until the stream is done.
+// Wait for the step's word: spin a little, then have the stream ring the bell behind the step.
 int CudaEngine::wait() noexcept
 {
     const uint64_t* const done = on_host<uint64_t>(layout_.host_done);
-    const uint64_t until_ns = now_ns() + kSpinNs;
+    const uint64_t began_ns = clock_now_ns();
     do {
         if (aotx_word_load(done) == number_) {
             return 0;
         }
-        pause_cpu();
-    } while (now_ns() < until_ns);
-    return calls_.wait(stream_);
+        spin_pause();
+    } while (clock_now_ns() - began_ns < kSpinNs);
+    const int code = calls_.callback(stream_, step_over, bell_);
+    return code != 0 ? code : sleep(began_ns + uint64_t{request_.step_ms_max} * 1000000u);
+}
+
+// An old step's bell may ring late, so what counts is the word.
+int CudaEngine::sleep(uint64_t limit_ns) noexcept
+{
+    const uint64_t* const done = on_host<uint64_t>(layout_.host_done);
+    for (;;) {
+        const uint32_t count = bell_->count.load(std::memory_order_acquire);
+        if (aotx_word_load(done) == number_) {
+            return 0;
+        }
+        const uint64_t now_ns = clock_now_ns();
+        if (now_ns >= limit_ns || calls_.abandoned()) {
+            return kCudaTimedOut;
+        }
+        const int code = calls_.query(stream_);
+        if (code != kCudaNotReady) {
+            return code;
+        }
+        const uint64_t look_ns = now_ns + kLookEveryNs;
+        bell_sleep(bell_, count, look_ns < limit_ns ? look_ns : limit_ns);
+    }
 }
 
 int CudaEngine::launch(uint32_t count, void* last) noexcept
@@ -323,6 +345,9 @@ bool CudaEngine::run(uint32_t count, void* last) noexcept
     if (code != 0) {
         std::fprintf(stderr, "aotx: a step of the text runtime failed on the GPU: %s (%d)\n",
                      calls_.text(code), code);
+        if (code == kCudaTimedOut) {
+            calls_.abandon();
+        }
         return false;
     }
     AOTX_TEXT_CHECK(aotx_word_load(on_host<uint64_t>(layout_.host_done)) == number_);
@@ -333,7 +358,7 @@ bool CudaEngine::step(const StepToken* tokens, uint32_t count) noexcept
 {
     AOTX_TEXT_CHECK(count >= 1);
     AOTX_TEXT_CHECK(count <= request_.step_tokens);
-    if (stream_ == nullptr) {
+    if (stream_ == nullptr || calls_.abandoned()) {
         return false;
     }
     (void)order(tokens, count);
@@ -345,7 +370,7 @@ bool CudaEngine::step_sample(const StepToken* tokens, uint32_t count, const Step
 {
     AOTX_TEXT_CHECK(count >= 1);
     AOTX_TEXT_CHECK(count <= request_.step_tokens);
-    if (stream_ == nullptr) {
+    if (stream_ == nullptr || calls_.abandoned()) {
         return false;
     }
     const uint32_t wanted = order(tokens, count);
@@ -367,7 +392,23 @@ const float* CudaEngine::logits(uint32_t row) const noexcept
 
 bool CudaEngine::revive(TextReason* reason) noexcept
 {
+    if (calls_.abandoned()) {
+        (void)text_refuse(reason, 0, "device", "does not answer any more; start the service again");
+        return false;
+    }
     down();
+    const uint64_t before = calls_.resets();
+    if (up(reason)) {
+        return true;
+    }
+    // The loop brings a failed GPU back, where the loop runs on one; where it does not, nobody else
+    // does. What is not the GPU's fault (no memory is left) is not healed by a reset.
+    const CudaApi& api = calls_.setup();
+    if (calls_.resets() != before || api.open_device() == 0 || faults_ == kResetsMax) {
+        return false;
+    }
+    faults_++;
+    (void)api.reset_device(before);
     return up(reason);
 }
 

@@ -7,11 +7,16 @@
 // After open nothing is allocated, captured or bound anew: a step writes its order into mapped
 // memory, launches two programs and waits for one word. Tokens, positions, page lists and counts
 // are data in device memory, never parameters.
+//
+// A step that does not end in its time has lost the device for good (CudaApi::abandon): whatever
+// would give it back waits for it, so the engine answers no step any more, is not revived, and
+// leaves behind what the device may still touch.
 #pragma once
 
 #include <memory>
 #include <vector>
 
+#include "cuda/loop/wait.h"
 #include "engine/step_engine.h"
 #include "engine_cuda/cuda_weights.h"
 
@@ -22,9 +27,9 @@ struct CudaEngineLayout {
     // device
     uint64_t kv, rows, map, counts, page_table, residual, query, attended, gate, logits, partial,
         tickets, scratch, device_bytes;
-    // mapped host memory
+    // mapped host memory, and a word that only the host uses
     uint64_t host_rows, host_map, host_changes, host_pages, host_choices, host_done, host_tokens,
-        host_logits, host_bytes;
+        host_logits, host_bell, host_bytes;
 };
 
 class CudaEngine final : public StepEngine {
@@ -65,6 +70,7 @@ private:
     bool run(uint32_t count, void* last) noexcept;
     int launch(uint32_t count, void* last) noexcept;
     int wait() noexcept;
+    int sleep(uint64_t limit_ns) noexcept;
 
     template <typename Item>
     Item* on_device(uint64_t offset) const noexcept
@@ -95,7 +101,9 @@ private:
     void* sample_ = nullptr;    // or chooses tokens
     uint64_t resets_ = 0;       // when the device was brought up
     bool mapped_ = false;
-    uint64_t number_ = 0;  // of the last step
+    uint64_t number_ = 0;   // of the last step
+    uint32_t faults_ = 0;   // that this engine has reset the device for
+    Bell* bell_ = nullptr;  // on the host, rung from the stream behind a long step
 };
 
 }  // namespace aotx
