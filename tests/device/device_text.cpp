@@ -86,6 +86,7 @@ int check_numerics(const std::string& path)
 
 constexpr uint32_t kPromptTokens = 128;
 constexpr uint32_t kBatchMost = 64;
+constexpr double kCopyShareGoal = 0.7;
 
 std::vector<int32_t> prompt_make(uint32_t vocab, uint32_t sequence, uint32_t count)
 {
@@ -158,6 +159,24 @@ double prefill_rate(const Runtime& runtime)
     return best;
 }
 
+// Both rates are bytes that cross the memory's wires in a second: those of the weights are read, a
+// copy's are read and written, and both are counted. Below the goal is a failure; without a copy
+// rate nothing is judged, which is exit status 77 on a card.
+int judge_rate(double weight_rate, double copy_rate)
+{
+    if (copy_rate <= 0) {
+        std::printf("batch 1: %.0f GB/s of weights; not judged, no copy rate was given\n",
+                    weight_rate / 1e9);
+        return std::strcmp(device_name(), "cuda") == 0 ? 77 : 0;
+    }
+    const double share = weight_rate / copy_rate;
+    std::printf(
+        "batch 1: %.0f GB/s of weights read, %.1f %% of the %.0f GB/s that a copy reads and "
+        "writes, goal %.0f %%\n",
+        weight_rate / 1e9, share * 100, copy_rate / 1e9, kCopyShareGoal * 100);
+    return share >= kCopyShareGoal ? 0 : 1;
+}
+
 // weight_bytes: that a token at batch 1 must read; 0: not told.
 int check_speed(const std::string& path, double weight_bytes, double copy_bytes)
 {
@@ -175,15 +194,8 @@ int check_speed(const std::string& path, double weight_bytes, double copy_bytes)
         std::snprintf(part, sizeof part, " %u: %.0f", batch, rate);
         line += part;
     }
-    if (weight_bytes > 0) {
-        std::printf("batch 1: %.0f GB/s of weights", alone * weight_bytes / 1e9);
-        if (copy_bytes > 0) {
-            std::printf(", %.0f %% of the copy rate", alone * weight_bytes / copy_bytes * 100);
-        }
-        std::printf("\n");
-    }
     std::printf("decode tokens/s at batch%s\n", line.c_str());
-    return 0;
+    return weight_bytes > 0 ? judge_rate(alone * weight_bytes, copy_bytes) : 0;
 }
 
 // ---- a billion parameters ----

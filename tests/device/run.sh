@@ -101,7 +101,8 @@ else
     fi
     # What cannot be built leaves its own steps out and no others.
     check build 240 ninja -C "$build" -k 0 aotx_cuda aotxd aotx-gateway aotxctl aotx_scripted bench_operation \
-        device_check device_attention device_matmul device_requests_test device_allocation_test device_text
+        device_check device_attention device_matmul device_requests_test device_simulation_test \
+        device_allocation_test device_text
 fi
 
 # The loop: the tests of the CPU backend over this one.
@@ -109,9 +110,11 @@ free_before=$(memory_free)
 stepped=no
 if [ "$mode" = --dry ]; then
     check conformance 60 "$build/bin/loop_cuda_requests_test"
+    check clients 60 "$build/bin/loop_cuda_simulation_test"
     check steps 60 env AOTX_TEST_STEPS=1000 "$build/bin/loop_cuda_allocation_test"
 else
     check conformance 60 "$build/bin/device_requests_test"
+    check clients 60 "$build/bin/device_simulation_test"
     check steps 120 "$build/bin/device_allocation_test" "a million steps allocate nothing" && stepped=yes
 fi
 free_after=$(memory_free)
@@ -160,10 +163,21 @@ elif CUDA_LAUNCH_BLOCKING=1 timeout 20 "$build/bin/device_check" machine >"$log"
 else
     line blocking pass "$(tail -n 1 "$log" | cut -c1-100)"
 fi
-if [ "$mode" != --quick ] && command -v compute-sanitizer >/dev/null; then
-    card_check sanitizer 90 compute-sanitizer --error-exitcode 9 "$build/bin/device_check" short
+memory_check() { # name program argument
+    for program in compute-sanitizer "$2"; do
+        if ! command -v "$program" >/dev/null; then
+            line "$1" "left out" "$program is not here"
+            return 1
+        fi
+    done
+    card_check "$1" 60 compute-sanitizer --error-exitcode 9 "$2" "$3"
+}
+if [ "$mode" != --quick ]; then
+    memory_check "mem matrix" "$build/bin/device_check" short
+    memory_check "mem text" "$build/bin/device_attention" "attention equals*,the choice of a token*"
+    memory_check "mem tick" "$build/bin/device_requests_test" "limits that are no multiples*"
 else
-    line sanitizer "left out" "compute-sanitizer is not installed, or --quick"
+    line sanitizer "left out" "--quick"
 fi
 
 # Figures, and the text runtime against the CPU's.
