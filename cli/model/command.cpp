@@ -74,14 +74,14 @@ void add_run(Command& model, Context& context)
 void add_bench(Command& model, Context& context)
 {
     const auto arguments = std::make_shared<Arguments<BenchArguments>>();
-    Command command =
-        model.add(context, "bench", "latency percentiles of every verb and of the tick",
-                  "  aotxctl model bench libaotx_reach.so --ticks 10000 --svg ticks.svg\n",
-                  [&context, arguments]() {
-                      return model_bench(context, arguments->target, arguments->own);
-                  });
+    Command command = model.add(
+        context, "bench", "latency percentiles of every verb, of the tick and of its stages",
+        "  aotxctl model bench libaotx_reach.so --ticks 10000 --svg ticks.svg\n",
+        [&context, arguments]() {
+            return model_bench(context, arguments->target, arguments->own);
+        });
     add_target_options(&command, &arguments->target, true);
-    command.option("--ticks", &arguments->own.ticks, "ticks that count")
+    command.option("--ticks", &arguments->own.ticks, "ticks that count, and calls of each stage and cold verb")
         .show_default()
         .range(1, 100000000);
     command.option("--warmup", &arguments->own.warmup, "ticks before them").show_default();

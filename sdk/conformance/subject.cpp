@@ -321,31 +321,48 @@ int Driver::replay(uint32_t index) const
                : subject_->exec.stream_sync(model_->exp->ctx, graph.stream_id);
 }
 
+uint64_t Driver::stages() const
+{
+    switch (subject_->adopted.authority()) {
+        case frt::Authority::stages:
+            return subject_->exec.replay == nullptr ? 0 : model_->n_stages;
+        case frt::Authority::plan:
+            return subject_->adopted.plan()->n_stages;
+        case frt::Authority::step:
+        case frt::Authority::none:
+            break;
+    }
+    return 0;
+}
+
+const char* Driver::stage_name(uint64_t index) const
+{
+    const frt_generic_stage_plan_ext_v1* plan = subject_->adopted.plan();
+    return plan != nullptr ? plan->stages[index].name
+                           : model_->exp->graphs[model_->stages[index].graph].name;
+}
+
+int Driver::run_stage(uint64_t index) const
+{
+    const frt_generic_stage_plan_ext_v1* plan = subject_->adopted.plan();
+    if (plan == nullptr) {
+        return replay(model_->stages[index].graph);
+    }
+    const frt_generic_stage_desc_v1& stage = plan->stages[index];
+    if (stage.executor_kind == FRT_GENERIC_STAGE_OPAQUE) {
+        return plan->run_opaque(plan->stage_self, stage.executor_ref);
+    }
+    return subject_->exec.replay == nullptr ? FRT_VERB_UNSUPPORTED : replay(stage.executor_ref);
+}
+
 int Driver::tick()
 {
-    const frt::Authority authority = subject_->adopted.authority();
-    if (authority == frt::Authority::step ||
-        (authority == frt::Authority::stages && subject_->exec.replay == nullptr)) {
+    const uint64_t count = stages();
+    if (count == 0) {
         return model_->verbs.step(model_->self);
     }
-    if (authority == frt::Authority::stages) {
-        for (uint64_t at = 0; at < model_->n_stages; at++) {
-            const int code = replay(model_->stages[at].graph);
-            if (code != 0) {
-                return code;
-            }
-        }
-        return 0;
-    }
-    const frt_generic_stage_plan_ext_v1* plan = subject_->adopted.plan();
-    for (uint64_t at = 0; at < plan->n_stages; at++) {
-        const frt_generic_stage_desc_v1& stage = plan->stages[at];
-        int code = FRT_VERB_UNSUPPORTED;
-        if (stage.executor_kind == FRT_GENERIC_STAGE_OPAQUE) {
-            code = plan->run_opaque(plan->stage_self, stage.executor_ref);
-        } else if (subject_->exec.replay != nullptr) {
-            code = replay(stage.executor_ref);
-        }
+    for (uint64_t at = 0; at < count; at++) {
+        const int code = run_stage(at);
         if (code != 0) {
             return code;
         }

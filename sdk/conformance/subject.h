@@ -92,6 +92,13 @@ public:
     std::string feed(uint32_t variant);
     // One tick by the model's authority.
     int tick();
+    // How many stages a tick fires here; 0 when it calls step, also for want of the execution
+    // layer.
+    uint64_t stages() const;
+    // The name of a stage: its own in a plan, else its graph's. Borrowed from the model.
+    const char* stage_name(uint64_t index) const;
+    // Fire one stage and wait for it; stages are fired in order. index < stages().
+    int run_stage(uint64_t index) const;
     // Every readable output behind the last tick, in port order.
     std::vector<std::string> outputs();
     // One output; false when it cannot be read.

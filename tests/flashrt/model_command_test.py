@@ -308,17 +308,37 @@ class Test:
         svg = self.folder / "ticks.svg"
         words = ("bench", self.scale, "--config", '{"gain":2}', "--ticks", "50")
         table = self.model(*words, "--svg", svg).splitlines()
-        assert table[0].split() == ["microseconds", "p50", "p90", "p99", "p99.9", "max", "mean", "jitter"], table
-        assert [line[:28].strip() for line in table[1:]] == ["set_input x", "get_output y", "tick"], table
-        assert all(len(line[28:].split()) == 7 for line in table[1:])
+        columns = ["p50", "p90", "p99", "p99.9", "max", "mean", "jitter"]
+        assert table[0].split() == ["hot,", "microseconds"] + columns, table
+        assert table[4].split() == ["cold,", "microseconds"] + columns, table
+        assert [line[:28].strip() for line in table[1:4] + table[5:]] == [
+            "set_input x", "get_output y", "tick", "last_error"], table
+        assert all(len(line[28:].split()) == 7 for line in table)
         drawn = svg.read_text()
         assert drawn.startswith("<svg ") and drawn.endswith("</svg>\n") and drawn.count('fill="#3b6ea5"') == 60
         assert all(f">{name} " in drawn for name in ("p50", "p90", "p99", "p99.9", "max")) and "50 ticks" in drawn
         measured = json.loads(self.model(*words, "--json"))
         assert measured["ticks"] == 50 and measured["unit"] == "us"
-        assert [row["name"] for row in measured["series"]] == ["set_input x", "get_output y", "tick"]
+        assert [row["name"] for row in measured["series"]] == ["set_input x", "get_output y", "tick", "last_error"]
+        assert [row["phase"] for row in measured["series"]] == ["hot", "hot", "hot", "cold"]
         assert all(row["p50"] <= row["p90"] <= row["p99"] <= row["p99.9"] <= row["max"] and row["jitter"] >= 0 and
-                   0 < row["mean"] <= row["max"] for row in measured["series"])
+                   0 <= row["mean"] <= row["max"] for row in measured["series"])
+        # Stages by their names, step next to them, and prepare for each graph, whoever runs the model.
+        def beside_the_tick(library, config):
+            series = json.loads(self.model("bench", library, "--config", config, "--ticks", "3", "--json"))["series"]
+            return [(row["phase"], row["name"]) for row in series
+                    if row["name"].split()[0] not in ("set_input", "get_output", "tick")]
+        split, two = '{"stage_plan":"context_action"}', '{"stage_plan":"context_action","streams":2}'
+        prepared = [("cold", f"prepare {graph}") for graph in ("infer", "context", "decode_only")]
+        stages = [("stage", "stage context"), ("stage", "stage decode_only")]
+        step, last = [("hot", "step")], [("cold", "last_error")]
+        for library, config, want in (
+                (self.reach, split, step + stages + prepared + last),
+                (self.reach, two, stages + prepared + last),  # step leaves two streams to the host
+                (self.broken, '{"break":"suite.mixed"}',
+                 step + [("stage", "stage run"), ("stage", "stage finish"), ("cold", "prepare run")] + last),
+                (self.letters, "{}", step + [("stage", "stage count"), ("stage", "stage rank")] + last)):
+            assert sorted(beside_the_tick(library, config)) == sorted(want), (config, self.said)
         # SETUP ports belong outside ticks: they are no hot verb.
         measured = json.loads(self.model("bench", self.broken, "--ticks", "5", "--json"))
         names = [row["name"] for row in measured["series"]]
