@@ -81,7 +81,9 @@ void add_bench(Command& model, Context& context)
             return model_bench(context, arguments->target, arguments->own);
         });
     add_target_options(&command, &arguments->target, true);
-    command.option("--ticks", &arguments->own.ticks, "ticks that count, and calls of each stage and cold verb")
+    command
+        .option("--ticks", &arguments->own.ticks,
+                "ticks that count, and calls of each stage and cold verb")
         .show_default()
         .range(1, 100000000);
     command.option("--warmup", &arguments->own.warmup, "ticks before them").show_default();
