@@ -60,6 +60,18 @@ static const frt_generic_stage_plan_ext_v1* plan_of(const frt_model_runtime_v1* 
     return (const frt_generic_stage_plan_ext_v1*)table;
 }
 
+/* Whether stages name the graphs of a runtime that holds some: a host that is shown resources and
+ * not told what to run over them can neither order nor snapshot that work. */
+static int runs_what_it_holds(const frt_model_runtime_v1* runtime)
+{
+    const frt_generic_stage_plan_ext_v1* plan = plan_of(runtime);
+    int named = runtime->exp->ctx == NULL || runtime->n_stages > 0;
+    for (uint64_t at = 0; plan != NULL && at < plan->n_stages; at++) {
+        named = named || plan->stages[at].executor_kind == FRT_GENERIC_STAGE_GRAPH;
+    }
+    return named;
+}
+
 /* Bytes that a port takes: its fixed shape, or one element of a dimension that varies. */
 static uint64_t payload_bytes(const frt_runtime_port_desc* port)
 {
@@ -141,7 +153,8 @@ static int use(frt_model_runtime_v1* runtime)
     if (refusal != NULL) {
         return fail(refusal); /* not even its release can be believed */
     }
-    int code = feed(runtime);
+    int code =
+        runs_what_it_holds(runtime) ? feed(runtime) : fail("a context whose graphs no stage names");
     if (code == 0 && tick(runtime) != FRT_VERB_OK) {
         code = fail(runtime->verbs.last_error != NULL ? runtime->verbs.last_error(runtime->self)
                                                       : "a tick fails");
