@@ -108,36 +108,90 @@ TEST_CASE("every kind of weight survives packing as the file's own decoder reads
     REQUIRE(golden_rows().size() == 13);
 }
 
+namespace {
+
+// One random matrix and batch against plain loops.
+void check_product(const GoldenRow& golden, uint32_t rows, uint32_t columns, uint32_t tokens,
+                   bool wide, std::mt19937* random)
+{
+    INFO(golden.name << " rows " << rows << " columns " << columns << " tokens " << tokens
+                     << (wide ? " wide" : " narrow"));
+    const TestMatrix matrix = make_matrix(golden, rows, columns, random);
+    const std::vector<float> input = random_floats(size_t{tokens} * columns, 1.0f, random);
+    const std::vector<float> norm = random_floats(columns, 1.0f, random);
+    const Reference want = plain_product(matrix, input, wide ? &norm : nullptr, tokens);
+    std::vector<float> out = poisoned(size_t{tokens} * rows);
+    MatmulArgs args = {};
+    args.weight = matrix.view;
+    args.input = input.data();
+    args.count = &tokens;
+    args.norm = wide ? norm.data() : nullptr;
+    args.output = out.data();
+    args.input_stride = columns;
+    args.output_stride = rows;
+    args.epsilon = 1e-5f;
+    REQUIRE(run_either(args, tokens, wide));
+    const double allowed = golden.name == "BF16" ? 4e-5 : 4e-6;
+    for (size_t i = 0; i < out.size(); i++) {
+        if (!(std::fabs(out[i] - want.value[i]) <= allowed * want.size[i] + 1e-6)) {
+            FAIL("output " << i << ": " << out[i] << " is not " << want.value[i]);
+        }
+    }
+}
+
+}  // namespace
+
 TEST_CASE("a product equals plain loops for every kind, shape and batch")
 {
     std::mt19937 random(11);
     for (const GoldenRow& golden : golden_rows()) {
-        const bool super = aotx::weight_block_columns(golden.kind) == 256;
-        for (const uint32_t rows : {16u, 37u}) {
-            const uint32_t columns = super ? 256u : rows == 16 ? 96u : 352u;
-            const uint32_t tokens = rows == 16 ? 3 : 11;
-            const bool wide = rows != 16;
-            INFO(golden.name << " rows " << rows << " columns " << columns);
-            const TestMatrix matrix = make_matrix(golden, rows, columns, &random);
-            const std::vector<float> input = random_floats(size_t{tokens} * columns, 1.0f, &random);
-            const std::vector<float> norm = random_floats(columns, 1.0f, &random);
-            const Reference want = plain_product(matrix, input, wide ? &norm : nullptr, tokens);
-            std::vector<float> out = poisoned(size_t{tokens} * rows);
-            MatmulArgs args = {};
-            args.weight = matrix.view;
-            args.input = input.data();
-            args.count = &tokens;
-            args.norm = wide ? norm.data() : nullptr;
-            args.output = out.data();
-            args.input_stride = columns;
-            args.output_stride = rows;
-            args.epsilon = 1e-5f;
-            REQUIRE(run_either(args, tokens, wide));
-            const double allowed = golden.name == "BF16" ? 4e-5 : 4e-6;
-            for (size_t i = 0; i < out.size(); i++) {
-                if (!(std::fabs(out[i] - want.value[i]) <= allowed * want.size[i] + 1e-6)) {
-                    FAIL("output " << i << ": " << out[i] << " is not " << want.value[i]);
-                }
+        const uint32_t block = aotx::weight_block_columns(golden.kind);
+        check_product(golden, 16, block == 256 ? 256 : 96, 3, false, &random);
+        check_product(golden, 37, block == 256 ? 256 : 352, 11, true, &random);
+        for (const bool wide : {false, true}) {
+            const uint32_t rows = 1 + static_cast<uint32_t>(random() % 40);
+            const uint32_t blocks = 1 + static_cast<uint32_t>(random() % (block == 256 ? 3 : 12));
+            const uint32_t tokens = 1 + static_cast<uint32_t>(random() % (wide ? 40 : 18));
+            check_product(golden, rows, blocks * block, tokens, wide, &random);
+        }
+    }
+}
+
+TEST_CASE("an input beyond halves counts as the last of them, and what is no number stays so")
+{
+    std::mt19937 random(17);
+    for (const GoldenRow& golden : golden_rows()) {
+        INFO(golden.name);
+        const uint32_t columns = 256;
+        const uint32_t rows = 16;
+        const uint32_t tokens = 4;
+        const bool bfloat = golden.name == "BF16";
+        const TestMatrix matrix = make_matrix(golden, rows, columns, &random);
+        std::vector<float> input = random_floats(size_t{tokens} * columns, 1.0f, &random);
+        input[5] = 3e6f;
+        input[columns + 7] = -70000.0f;
+        input[2 * columns + 9] = NAN;
+        std::vector<float> bounded = input;
+        if (!bfloat) {
+            bounded[5] = 65504.0f;
+            bounded[columns + 7] = -65504.0f;
+        }
+        const Reference want = plain_product(matrix, bounded, nullptr, tokens);
+        std::vector<float> out = poisoned(size_t{tokens} * rows);
+        MatmulArgs args = {};
+        args.weight = matrix.view;
+        args.input = input.data();
+        args.count = &tokens;
+        args.output = out.data();
+        args.input_stride = columns;
+        args.output_stride = rows;
+        REQUIRE(run_either(args, tokens, false));
+        const double allowed = bfloat ? 4e-5 : 4e-6;
+        for (size_t i = 0; i < out.size(); i++) {
+            if (i / rows == 2) {
+                REQUIRE(std::isnan(out[i]));
+            } else if (!(std::fabs(out[i] - want.value[i]) <= allowed * want.size[i] + 1e-6)) {
+                FAIL("output " << i << ": " << out[i] << " is not " << want.value[i]);
             }
         }
     }

@@ -341,10 +341,18 @@ __device__ __forceinline__ float stage_back(uint32_t pair, uint32_t shift)
     }
 }
 
-// Halves end at 65504; a larger input would become infinite where 32 bits hold it.
+// Halves end at 65504, and a larger input, an infinite one too, counts as that: as a half it would
+// be infinite, and what it lost no number. Bfloats reach as far as 32 bits. What is no number stays
+// so, which is why this is not written with fminf and fmaxf.
+template <uint32_t kind>
 __device__ __forceinline__ float stage_bound(float value)
 {
-    return fminf(fmaxf(value, -65504.0f), 65504.0f);
+    if constexpr (kind == kWeightBF16) {
+        return value;
+    } else {
+        const float low = value < -65504.0f ? -65504.0f : value;
+        return low > 65504.0f ? 65504.0f : low;
+    }
 }
 
 // One lane of one token and step. sum: of its inputs.
@@ -358,7 +366,7 @@ __device__ __forceinline__ StagedLane stage_lane(const MatmulArgs& args, const f
         const uint32_t at = k + i % 2u + i / 2u * 8u;
         if (at < args.weight.columns) {
             const float weight = args.norm == nullptr ? 1.0f : args.norm[at];
-            value[i] = stage_bound(row[at] * norm * weight);
+            value[i] = stage_bound<kind>(row[at] * norm * weight);
         }
     }
     StagedLane made;
