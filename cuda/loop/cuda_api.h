@@ -20,6 +20,8 @@
 
 namespace aotx {
 
+constexpr int kCudaCodesMax = 16;
+
 // What the backend must know of a machine before it takes anything.
 struct CudaMachine {
     int driver_version;   // 1000 * major + 10 * minor, 0: no driver
@@ -31,6 +33,10 @@ struct CudaMachine {
     int maps_registered;  // 1: host pointers of registered memory are device pointers
     uint64_t memory_bytes;
     char name[64];
+    // What the kernels were built for, as 10 * major + minor, ascending, ended by 0; not the
+    // machine's: machine code, and PTX that a newer GPU compiles for itself.
+    int codes[kCudaCodesMax];
+    int ptx[kCudaCodesMax];
 };
 
 struct CudaApi {

@@ -51,9 +51,15 @@ bool alive(uint64_t born)
     return born == resets_count.load(std::memory_order_relaxed);
 }
 
+// What nvcc was told to build; see CMakeLists.txt.
+constexpr int kCodes[kCudaCodesMax] = {AOTX_CUDA_CODES};
+constexpr int kPtx[kCudaCodesMax] = {AOTX_CUDA_PTX};
+
 void probe(CudaMachine* machine)
 {
     *machine = {};
+    std::memcpy(machine->codes, kCodes, sizeof kCodes);
+    std::memcpy(machine->ptx, kPtx, sizeof kPtx);
     cuda_loading_choose();  // whoever probes does so before any other call
     // The version calls alone succeed without a driver, so no error is left behind.
     if (cudaDriverGetVersion(&machine->driver_version) != cudaSuccess ||

@@ -32,7 +32,6 @@ ALLOWANCE_REGISTERS = 8  # compilers differ a little from release to release; a 
 ALLOWANCES = {
     "tick": (4096, 4096, "one thread runs the core's bookkeeping once a tick; it moves packets, not weights"),
     "tick_build": (4096, 4096, "runs once, before the loop"),
-    "sample": (256, 256, "a draw with a temperature is one thread's walk over the vocabulary"),
 }
 KINDS = {0: "f32", 1: "f16", 2: "q4_0", 3: "q4_1", 6: "q5_0", 7: "q5_1", 8: "q8_0", 10: "q2k", 11: "q3k", 12: "q4k",
          13: "q5k", 14: "q6k", 30: "bf16"}
@@ -73,7 +72,8 @@ def find_nvcc():
 
 def compile_one(source, arch, scratch, nvcc):
     includes = [f"-I{TOP}", f"-I{TOP}/sdk/include", f"-I{Path(nvcc).resolve().parents[1]}/include/cccl"]
-    what = ["-Xptxas", "-v", "-cubin"] if source in SOURCES else ["-c"]
+    what = ["-Xptxas", "-v", "-cubin"] if source in SOURCES else [
+        "-c", f"-DAOTX_CUDA_CODES={arch}", f"-DAOTX_CUDA_PTX={arch}"]
     command = [nvcc, "-std=c++20", "-O3", "--expt-relaxed-constexpr", *includes, *what, f"-arch=sm_{arch}",
                str(TOP / source), "-o", f"{scratch}/{Path(source).stem}.{arch}.o"]
     run = subprocess.run(command, capture_output=True, text=True)

@@ -3,7 +3,10 @@
 // Owns:     nothing.
 // Thread:   the test's thread is the broker thread.
 // Lifetime: one run.
+#include <algorithm>
 #include <cstdlib>
+#include <iterator>
+#include <vector>
 
 #include "cuda/loop/cuda_api.h"
 #include "cuda/loop/cuda_tick_list.h"
@@ -63,6 +66,7 @@ TEST_CASE("machines that cannot run the backend are refused in plain words")
     machine.compute_major = 7;
     machine.compute_minor = 5;
     REQUIRE(unusable(machine).find("7.5") != std::string::npos);
+    REQUIRE(unusable(machine).find("needs 8.0 or later") != std::string::npos);
     machine = good;
     machine.maps_registered = 0;
     REQUIRE(unusable(machine).find("host memory") != std::string::npos);
@@ -71,6 +75,46 @@ TEST_CASE("machines that cannot run the backend are refused in plain words")
     REQUIRE(setenv("CUDA_LAUNCH_BLOCKING", "0", 1) == 0);
     REQUIRE(unusable(good).empty());
     REQUIRE(unsetenv("CUDA_LAUNCH_BLOCKING") == 0);
+}
+
+TEST_CASE("a GPU is taken exactly when the object holds code for it")
+{
+    const struct {
+        std::vector<int> codes, ptx;
+        int major, minor, driver, runtime;
+        const char* refusal;  // null: taken
+    } rows[] = {
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 8, 0, 13000, 13000, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 8, 7, 13000, 13000, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 10, 3, 13000, 13020, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 11, 0, 13000, 13000, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 12, 1, 13000, 13020, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 13, 0, 13020, 13000, nullptr},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 11, 0, 13000, 13020, "driver for CUDA 13.2"},
+        {{80, 86, 89, 90, 100, 120}, {100, 120}, 13, 0, 13010, 13020, "driver for CUDA 13.2"},
+        {{90}, {90}, 8, 9, 13000, 13000, "8.9, this build needs 9.0 or later"},
+        {{90}, {90}, 12, 0, 13000, 13000, nullptr},
+        {{80, 120}, {120}, 9, 0, 13000, 13000, "9.0, for which this build has no code"},
+        {{86}, {86}, 8, 0, 13000, 13000, "8.0, this build needs 8.6 or later"},
+        {{}, {}, 9, 0, 13000, 13000, "no code"},
+    };
+    for (const auto& row : rows) {
+        INFO(row.major << "." << row.minor << " of " << row.codes.size());
+        aotx::CudaMachine machine = FakeCuda{}.machine;
+        std::fill(std::begin(machine.codes), std::end(machine.codes), 0);
+        std::fill(std::begin(machine.ptx), std::end(machine.ptx), 0);
+        std::copy(row.codes.begin(), row.codes.end(), machine.codes);
+        std::copy(row.ptx.begin(), row.ptx.end(), machine.ptx);
+        machine.compute_major = row.major;
+        machine.compute_minor = row.minor;
+        machine.driver_version = row.driver;
+        machine.runtime_version = row.runtime;
+        if (row.refusal == nullptr) {
+            CHECK(unusable(machine).empty());
+        } else {
+            CHECK(unusable(machine).find(row.refusal) != std::string::npos);
+        }
+    }
 }
 
 TEST_CASE("a backend that is not there is told in a sentence")

@@ -13,7 +13,17 @@
 #include "cuda/loop/cuda_api.h"
 
 struct FakeCuda {
-    aotx::CudaMachine machine = {13000, 13000, 1, 9, 0, 132, 1, 1ull << 37, "a pretended GPU"};
+    aotx::CudaMachine machine = {13000,
+                                 13000,
+                                 1,
+                                 9,
+                                 0,
+                                 132,
+                                 1,
+                                 1ull << 37,
+                                 "a pretended GPU",
+                                 {80, 86, 89, 90, 100, 120},
+                                 {100, 120}};
     uint64_t allocations = 0;  // held now
     uint64_t registered = 0;
     uint64_t streams = 0;
