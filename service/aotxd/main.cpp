@@ -391,7 +391,12 @@ int run(Service* service) noexcept
     }
     serve(service);
     log_line(LogLevel::Info, "stopping");
+    const bool is_lost = !loop_serving(service->loop);
     bring_down(service);
+    if (is_lost) {
+        std::fflush(nullptr);
+        _exit(kExitDone);  // what runs at an ordinary exit would wait for a GPU that hangs
+    }
     return kExitDone;
 }
 
