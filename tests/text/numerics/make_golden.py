@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""Record tests/text/golden/numerics.txt: what llama.cpp answers, and how far it is from F32.
+"""Record what llama.cpp answers, and how far it is from F32.
 
-usage: make_golden.py MODEL REFERENCE OUT
+usage: make_golden.py MODEL REFERENCE OUT STATES
   MODEL      the GGUF file
   REFERENCE  the program text_reference of this build
+  OUT        tests/text/golden/numerics.txt
+  STATES     tests/text/golden/numerics_states.bin
 Needs llama-cpp-python and numpy; runs for many minutes; never part of CI.
 
 For every prompt: the tokens, 64 greedy tokens of llama.cpp (one thread, 512-token batches), and for
-each of those 64 positions the largest difference between llama.cpp's logits and those of a plain F32
-computation of the same dequantised weights, over the 16 likeliest tokens of the latter. For the
-first position also those 16 logits of F32 and the difference over the whole vocabulary.
+each of those 64 positions the largest difference between llama.cpp's logits and those of a plain
+F32 computation of the same dequantised weights, over the 16 likeliest tokens of the latter. For the
+first and the last position also, over the whole vocabulary, the largest difference and the root of
+the mean square, and in STATES what F32 multiplies with the output matrix there: f32, little endian,
+[prompts][2][embedding]. From a state anyone computes all F32 logits of its position.
 """
 import hashlib
 import subprocess
@@ -21,6 +25,7 @@ import numpy as np
 
 ANSWER_TOKENS = 64
 TOP = 16
+WHOLE = (0, ANSWER_TOKENS - 1)  # positions compared over the whole vocabulary
 SYSTEM = "You are a helpful AI assistant named SmolLM, trained by Hugging Face"
 
 CHAT = [
@@ -115,9 +120,9 @@ def prompts():
                          "What is my name?<|im_end|>\n<|im_start|>assistant\n")
     yield "raw-medium", long_text(1, 200)
     yield "chat-medium", chat("Summarise this text.\n\n" + long_text(2, 240))
-    yield "raw-long", long_text(3, 760)
-    yield "chat-long", chat("Summarise this text in one sentence.\n\n" + long_text(4, 740))
-    yield "chat-long-question", chat(long_text(5, 720) + "\n\nWho is named first above?")
+    yield "raw-long", long_text(3, 940)
+    yield "chat-long", chat("Summarise this text in one sentence.\n\n" + long_text(4, 960))
+    yield "chat-long-question", chat(long_text(5, 930) + "\n\nWho is named first above?")
 
 
 def answer(model, tokens):
@@ -140,24 +145,24 @@ def record(out, name, tokens, chosen, peer, exact):
     for i in range(ANSWER_TOKENS):
         top = np.argsort(-exact[i], kind="stable")[:TOP]
         deviations.append(float(np.max(np.abs(peer[i][top] - exact[i][top]))))
-    top = np.argsort(-exact[0], kind="stable")[:TOP]
-    difference = peer[0].astype(np.float64) - exact[0]
     out.write("prompt %s\n" % name)
     out.write("tokens %d %s\n" % (len(tokens), " ".join(map(str, tokens))))
     out.write("greedy %d %s\n" % (len(chosen), " ".join(map(str, chosen))))
     out.write("deviation %d %s\n" % (len(deviations), " ".join("%.6g" % d for d in deviations)))
-    out.write("top %d %s\n" % (TOP, " ".join("%d %.9g" % (t, exact[0][t]) for t in top)))
-    out.write("peer %.9g %.9g\n" % (np.max(np.abs(difference)),
-                                    np.sqrt(np.mean(difference * difference))))
+    for i in WHOLE:
+        difference = peer[i].astype(np.float64) - exact[i]
+        out.write("peer %d %.9g %.9g\n" % (i, np.max(np.abs(difference)),
+                                          np.sqrt(np.mean(difference * difference))))
     out.flush()
 
 
-def main(model_path, reference, out_path):
+def main(model_path, reference, out_path, states_path):
     model = llama_cpp.Llama(model_path, n_ctx=2048, n_threads=1, n_threads_batch=1, n_batch=512,
                             n_ubatch=512, verbose=False)
     with open(model_path, "rb") as file:
         digest = hashlib.sha256(file.read()).hexdigest()
-    with open(out_path, "w", encoding="ascii") as out, tempfile.TemporaryDirectory() as folder:
+    with open(out_path, "w", encoding="ascii") as out, open(states_path, "wb") as states_out, \
+            tempfile.TemporaryDirectory() as folder:
         out.write("# Recorded by tests/text/numerics/make_golden.py with llama-cpp-python %s.\n"
                   % llama_cpp.__version__)
         out.write("# Model sha256 %s\n" % digest)
@@ -166,14 +171,16 @@ def main(model_path, reference, out_path):
             chosen, peer = answer(model, tokens)
             fed = tokens + chosen[:-1]
             line = "%d %d %s\n" % (len(tokens) - 1, len(fed), " ".join(map(str, fed)))
-            subprocess.run([reference, model_path, folder + "/logits"], input=line.encode(),
-                           check=True)
+            subprocess.run([reference, model_path, folder + "/logits", folder + "/states"],
+                           input=line.encode(), check=True)
             exact = np.fromfile(folder + "/logits", dtype=np.float32)
+            states = np.fromfile(folder + "/states", dtype=np.float32).reshape(ANSWER_TOKENS, -1)
+            states[list(WHOLE)].tofile(states_out)
             record(out, name, tokens, chosen, peer, exact.reshape(ANSWER_TOKENS, -1))
             print(name, len(tokens), flush=True)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
     main(*sys.argv[1:])

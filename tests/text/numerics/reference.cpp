@@ -10,9 +10,9 @@ namespace aotx_test {
 
 using aotx::GgufTensor;
 
-Reference::Matrix Reference::load(const aotx::GgufFile& file, const std::string& name) const
+FloatMatrix load_matrix(const aotx::GgufFile& file, const std::string& name)
 {
-    Matrix matrix;
+    FloatMatrix matrix;
     const GgufTensor* const tensor = file.find_tensor(name);
     if (tensor == nullptr) {
         return matrix;
@@ -27,6 +27,12 @@ Reference::Matrix Reference::load(const aotx::GgufFile& file, const std::string&
                          matrix.weights.data() + row * matrix.columns);
     }
     return matrix;
+}
+
+FloatMatrix load_output_matrix(const aotx::GgufFile& file)
+{
+    FloatMatrix own = load_matrix(file, "output.weight");
+    return own.weights.empty() ? load_matrix(file, "token_embd.weight") : own;
 }
 
 std::string Reference::open(const aotx::GgufFile& file)
@@ -54,25 +60,28 @@ std::string Reference::open(const aotx::GgufFile& file)
     status = file.get_f32(prefix + "rope.freq_base", &base_, &reason);
     status = file.get_f32(prefix + "rope.scaling.factor", &position_scale_, &reason);
     split_ = name == "qwen2";
-    embedding_ = load(file, "token_embd.weight");
-    output_ = load(file, "output.weight");
-    output_norm_ = load(file, "output_norm.weight");
-    rope_factors_ = load(file, "rope_freqs.weight");
+    embedding_ = load_matrix(file, "token_embd.weight");
+    output_ = load_matrix(file, "output.weight");
+    output_norm_ = load_matrix(file, "output_norm.weight");
+    rope_factors_ = load_matrix(file, "rope_freqs.weight");
     vocab_ = embedding_.rows;
     for (uint32_t i = 0; i < layers_count_; i++) {
         const std::string block = "blk." + std::to_string(i) + ".";
         layers_.push_back(
-            {load(file, block + "attn_norm.weight"), load(file, block + "attn_q.weight"),
-             load(file, block + "attn_k.weight"), load(file, block + "attn_v.weight"),
-             load(file, block + "attn_output.weight"), load(file, block + "attn_q.bias"),
-             load(file, block + "attn_k.bias"), load(file, block + "attn_v.bias"),
-             load(file, block + "ffn_norm.weight"), load(file, block + "ffn_gate.weight"),
-             load(file, block + "ffn_up.weight"), load(file, block + "ffn_down.weight")});
+            {load_matrix(file, block + "attn_norm.weight"),
+             load_matrix(file, block + "attn_q.weight"), load_matrix(file, block + "attn_k.weight"),
+             load_matrix(file, block + "attn_v.weight"),
+             load_matrix(file, block + "attn_output.weight"),
+             load_matrix(file, block + "attn_q.bias"), load_matrix(file, block + "attn_k.bias"),
+             load_matrix(file, block + "attn_v.bias"), load_matrix(file, block + "ffn_norm.weight"),
+             load_matrix(file, block + "ffn_gate.weight"),
+             load_matrix(file, block + "ffn_up.weight"),
+             load_matrix(file, block + "ffn_down.weight")});
     }
     return "";
 }
 
-std::vector<float> Reference::multiply(const Matrix& matrix, const std::vector<float>& x) const
+std::vector<float> multiply(const FloatMatrix& matrix, const std::vector<float>& x)
 {
     const size_t tokens = x.size() / matrix.columns;
     const size_t columns = matrix.columns;
@@ -194,7 +203,7 @@ std::vector<float> Reference::attend(const std::vector<float>& queries,
     return out;
 }
 
-std::vector<float> Reference::logits(const std::vector<int32_t>& tokens, size_t first) const
+std::vector<float> Reference::states(const std::vector<int32_t>& tokens, size_t first) const
 {
     std::vector<float> x;
     for (const int32_t token : tokens) {
@@ -227,7 +236,12 @@ std::vector<float> Reference::logits(const std::vector<int32_t>& tokens, size_t 
         add(multiply(layer.down, gate));
     }
     const std::vector<float> wanted(x.begin() + static_cast<int64_t>(first * size_), x.end());
-    return multiply(output_.weights.empty() ? embedding_ : output_, norm(output_norm_, wanted));
+    return norm(output_norm_, wanted);
+}
+
+std::vector<float> Reference::logits_of(const std::vector<float>& states) const
+{
+    return multiply(output_.weights.empty() ? embedding_ : output_, states);
 }
 
 }  // namespace aotx_test

@@ -3,8 +3,8 @@
 // Thread:   main.
 // Lifetime: one run.
 //
-// reference MODEL OUT < SEQUENCES: a sequence is a line "first count token...". OUT gets, in order,
-// the f32 logits after tokens first .. count-1 of each.
+// reference MODEL LOGITS STATES < SEQUENCES: a sequence is a line "first count token...". In order,
+// LOGITS and STATES get the f32 logits and states after tokens first .. count-1 of each.
 #include <cstdio>
 #include <iostream>
 #include <sstream>
@@ -13,8 +13,8 @@
 
 int main(int argc, char** argv)
 {
-    if (argc != 3) {
-        std::fprintf(stderr, "usage: reference MODEL OUT < SEQUENCES\n");
+    if (argc != 4) {
+        std::fprintf(stderr, "usage: reference MODEL LOGITS STATES < SEQUENCES\n");
         return 2;
     }
     aotx::TextReason reason;
@@ -22,8 +22,9 @@ int main(int argc, char** argv)
     aotx_test::Reference reference;
     const std::string error =
         file.open(argv[1], &reason) == 0 ? reference.open(file) : std::string(reason.text);
-    FILE* const out = error.empty() ? std::fopen(argv[2], "wb") : nullptr;
-    if (out == nullptr) {
+    FILE* const logits_out = error.empty() ? std::fopen(argv[2], "wb") : nullptr;
+    FILE* const states_out = error.empty() ? std::fopen(argv[3], "wb") : nullptr;
+    if (logits_out == nullptr || states_out == nullptr) {
         std::fprintf(stderr, "reference: %s\n", error.empty() ? "cannot write" : error.c_str());
         return 1;
     }
@@ -37,9 +38,11 @@ int main(int argc, char** argv)
         for (int32_t& token : tokens) {
             words >> token;
         }
-        const std::vector<float> logits = reference.logits(tokens, first);
-        std::fwrite(logits.data(), sizeof(float), logits.size(), out);
-        std::fflush(out);
+        const std::vector<float> states = reference.states(tokens, first);
+        const std::vector<float> logits = reference.logits_of(states);
+        std::fwrite(logits.data(), sizeof(float), logits.size(), logits_out);
+        std::fwrite(states.data(), sizeof(float), states.size(), states_out);
     }
-    return std::fclose(out) == 0 ? 0 : 1;
+    const bool closed = std::fclose(logits_out) == 0;
+    return std::fclose(states_out) == 0 && closed ? 0 : 1;
 }
