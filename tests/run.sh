@@ -29,7 +29,7 @@ tsan_tests="
 # Programs that parse, own memory or cross the ABI, for the address and undefined behaviour sanitizers. Header matrices,
 # documents and tests that start installed programs prove nothing more there, and a whole second build costs minutes.
 asan_tests="
-    sdk_packets sdk_golden sdk_handles sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz
+    sdk_packets sdk_golden sdk_handles sdk_text_provider sdk_broker_client sdk_handle_fuzz sdk_packet_fuzz
     flashrt_builder_test flashrt_exec_test flashrt_exec_cuda_test flashrt_reach_test flashrt_producers_test
     flashrt_loader_test flashrt_conformance_test
     core_operations core_model core_submission core_sample fuzz_core_packets

@@ -96,8 +96,9 @@ inline int FlatConfig::parse_string(const char** out)
             *to++ = *at_++;
             continue;
         }
-        static const char from[] = "\"\\/bfnrt";
-        static const char into[] = "\"\\/\b\f\n\r\t";
+        // No statics: one in an inline function would keep a library that holds it from unloading.
+        const char* const from = "\"\\/bfnrt";
+        const char* const into = "\"\\/\b\f\n\r\t";
         const char* found = at_[1] == '\0' ? nullptr : strchr(from, at_[1]);
         if (found == nullptr) {
             return fail("an escape that this format does not take");
