@@ -141,6 +141,9 @@ bool backend_pick(Service* service, std::string* error) noexcept
     if (device == "cpu") {
         return true;
     }
+    // The backend overrules it when it is loaded, so it is read before and told once that serves.
+    const char* const loading = std::getenv("CUDA_MODULE_LOADING");
+    const bool is_lazy = loading != nullptr && std::strcmp(loading, "LAZY") == 0;
     char reason[512] = {};
     service->backend = loop_backend_load(nullptr, reason, sizeof reason);
     if (service->backend == nullptr && device == "cuda") {
@@ -149,6 +152,11 @@ bool backend_pick(Service* service, std::string* error) noexcept
     }
     if (service->backend == nullptr) {
         cpu_serves(service, reason);
+    } else if (is_lazy) {
+        log_line(
+            LogLevel::Info,
+            "CUDA_MODULE_LOADING=LAZY is overruled: device code that is loaded at its first use "
+            "would wait for the loop, so all of it is loaded now");
     }
     return true;
 }

@@ -76,6 +76,7 @@ class Choice(unittest.TestCase):
                     status, answer = service.json("POST", "/v1/chat/completions", {
                         "model": "test", "messages": [{"role": "user", "content": "hi"}]})
                     self.assertEqual(status, 200, answer)
+                    self.assertEqual("CUDA_MODULE_LOADING=LAZY is overruled" in service.log_text(), mode == "LAZY")
 
 
 class Faults(unittest.TestCase):
