@@ -240,7 +240,7 @@ int open(const LoopConfig& config, Loop** loop, const char** reason)
     }
     CudaLoop* const made = new (own) CudaLoop(cuda_backend_api());
     made->backend = cuda_backend_table();
-    made->reply_fd = reply_fd;
+    made->broker_bell.fd = reply_fd;
     made->calls.setup().probe(&made->machine);
     loop_carve(made, config, plan, region);
     const int code = device_up(made);
@@ -294,13 +294,13 @@ void loop_end(Loop* face)
     CudaLoop* const loop = cuda_of(face);
     AOTX_CORE_CHECK(loop->started != 1);
     if (loop->calls.abandoned()) {
-        close(loop->reply_fd);
+        close(loop->broker_bell.fd);
         return;  // the device may still write to the region and ring the bell: both stay
     }
     device_down(loop, false);
     const CudaPlan plan = loop->plan;
     void* const own = loop->own;
-    (void)open_failed(loop, own, plan, loop->region, loop->reply_fd);
+    (void)open_failed(loop, own, plan, loop->region, loop->broker_bell.fd);
 }
 
 aotx_ring_head* ring(Loop* face)
@@ -353,31 +353,24 @@ uint32_t take_replies(Loop* face, uint32_t* mailbox_indices, uint32_t capacity)
 int reply_fd(const Loop* face)
 {
     const CudaLoop* const loop = cuda_of(face);
-    return loop->reply_fd;
+    return loop->broker_bell.fd;
 }
 
 bool broker_park(Loop* face)
 {
     CudaLoop* const loop = cuda_of(face);
-    const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
-    AOTX_CORE_CHECK(word % 2u == 0);
-    loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
-    // P2, broker side: parked is written, now look once more for replies.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    broker_bell_park(&loop->broker_bell);
     if (aotx_word_load(&loop->share->replies.tail) == loop->share->replies.head) {
         return true;
     }
-    loop->broker_parked.store(word + 2u, std::memory_order_relaxed);
+    broker_bell_leave(&loop->broker_bell);
     return false;
 }
 
 void broker_awake(Loop* face)
 {
     CudaLoop* const loop = cuda_of(face);
-    const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
-    if (word % 2u == 1u) {
-        loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
-    }
+    broker_bell_leave(&loop->broker_bell);
 }
 
 void telemetry(const Loop* face, LoopTelemetry* out)

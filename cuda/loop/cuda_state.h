@@ -13,6 +13,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "broker_bell.h"
 #include "cuda_api.h"
 #include "cuda_tick.h"
 #include "engine.h"
@@ -58,7 +59,6 @@ struct CudaLoop {
     HostShare* share;
     aotx_ring_head* ring;
     aotx_mailbox* mailboxes;
-    int reply_fd;
     TextEngine engines[kLoopModelsMax];
 
     // The device; rebuilt by a restart.
@@ -73,7 +73,7 @@ struct CudaLoop {
 
     // Parking, as in the CPU backend.
     alignas(64) std::atomic<uint32_t> operator_parked;
-    alignas(64) std::atomic<uint32_t> broker_parked;  // odd while parked
+    BrokerBell broker_bell;
     Bell operator_bell;
     Bell stepper_bell;
     std::atomic<uint32_t> stopping;
@@ -83,7 +83,6 @@ struct CudaLoop {
     alignas(64) pthread_mutex_t turn;
     CudaWait wait;
     uint32_t stepper_parked;
-    uint32_t broker_rung;
     uint64_t replies_seen;  // of the reply list, when the broker was last looked after
     uint64_t launches;
     uint32_t faults;

@@ -23,20 +23,11 @@ void turn_give(CudaLoop* loop) noexcept
     const uint64_t replies = aotx_word_load(&loop->share->replies.tail);
     if (replies != loop->replies_seen) {
         loop->replies_seen = replies;
-        // P2, device side: the list is written, now look whether the broker sleeps.
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        const uint32_t parked = loop->broker_parked.load(std::memory_order_relaxed);
-        if (parked % 2u == 1u && parked != loop->broker_rung) {
-            loop->broker_rung = parked;
-            ring = true;
-        }
+        ring = broker_bell_due(&loop->broker_bell);
     }
     pthread_mutex_unlock(&loop->turn);
     if (ring) {
-        const uint64_t one = 1;
-        // The counter cannot overflow: one ring a parking.
-        while (write(loop->reply_fd, &one, sizeof one) != sizeof one) {
-        }
+        broker_bell_ring(loop->broker_bell);
     }
 }
 

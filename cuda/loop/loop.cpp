@@ -287,7 +287,7 @@ int loop_open(const LoopConfig& config, Loop** loop, const char** reason) noexce
 
     Loop* const made = new (map) Loop{};
     made->slab = static_cast<uint8_t*>(map);
-    made->reply_fd = reply_fd;
+    made->broker_bell.fd = reply_fd;
     pthread_mutex_init(&made->turn, nullptr);
     pthread_mutex_init(&made->operating, nullptr);
     loop_build(made, config, &plan);
@@ -344,7 +344,7 @@ void loop_close(Loop* loop) noexcept
     AOTX_CORE_CHECK(loop->started != 1);
     pthread_mutex_destroy(&loop->turn);
     pthread_mutex_destroy(&loop->operating);
-    close(loop->reply_fd);
+    close(loop->broker_bell.fd);
     const uint64_t slab_bytes = loop->slab_bytes;
     munmap(loop->slab, slab_bytes);
 }
@@ -413,7 +413,7 @@ int loop_reply_fd(const Loop* loop) noexcept
     if (loop->backend != nullptr) {
         return loop->backend->reply_fd(loop);
     }
-    return loop->reply_fd;
+    return loop->broker_bell.fd;
 }
 
 bool loop_broker_park(Loop* loop) noexcept
@@ -421,16 +421,12 @@ bool loop_broker_park(Loop* loop) noexcept
     if (loop->backend != nullptr) {
         return loop->backend->broker_park(loop);
     }
-    const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
-    AOTX_CORE_CHECK(word % 2u == 0);
-    loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
-    // P2, broker side: parked is written, now look once more for replies.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
+    broker_bell_park(&loop->broker_bell);
     const uint32_t tail = loop->replies.tail.load(std::memory_order_acquire);
     if (tail == loop->replies.head.load(std::memory_order_relaxed)) {
         return true;
     }
-    loop->broker_parked.store(word + 2u, std::memory_order_relaxed);
+    broker_bell_leave(&loop->broker_bell);
     return false;
 }
 
@@ -440,10 +436,7 @@ void loop_broker_awake(Loop* loop) noexcept
         loop->backend->broker_awake(loop);
         return;
     }
-    const uint32_t word = loop->broker_parked.load(std::memory_order_relaxed);
-    if (word % 2u == 1u) {
-        loop->broker_parked.store(word + 1u, std::memory_order_relaxed);
-    }
+    broker_bell_leave(&loop->broker_bell);
 }
 
 void loop_telemetry(const Loop* loop, LoopTelemetry* telemetry) noexcept

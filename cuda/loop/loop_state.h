@@ -20,6 +20,7 @@
 #include "aotx/mailbox.h"
 #include "cuda/core/answer.h"
 #include "cuda/core/schedule.h"
+#include "broker_bell.h"
 #include "engine.h"
 #include "loop.h"
 #include "wait.h"
@@ -51,7 +52,6 @@ struct Loop {
     aotx_mailbox* mailboxes;
     uint32_t mailboxes_count;
     uint64_t seed;
-    int reply_fd;
     uint32_t models_count;
     LoopEngine engines[kLoopModelsMax];
 
@@ -61,7 +61,7 @@ struct Loop {
 
     // Parking. Each word has one writer; a bell may be rung by anyone.
     alignas(64) std::atomic<uint32_t> operator_parked;  // written by the operator
-    alignas(64) std::atomic<uint32_t> broker_parked;    // written by the broker: odd while parked
+    BrokerBell broker_bell;
     Bell operator_bell;
     Bell stepper_bell;
     std::atomic<uint32_t> stopping;
@@ -70,7 +70,6 @@ struct Loop {
     alignas(64) mutable pthread_mutex_t turn;
     uint32_t stepper_parked;
     uint32_t replies_pending;  // 1: replies were listed since the broker was last woken
-    uint32_t broker_rung;      // value of broker_parked that has been rung for
     uint64_t operations;
 
     // Under operating: the right to answer what has been posted. The broker takes it when it is

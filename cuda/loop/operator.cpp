@@ -2,8 +2,6 @@
 // Owns:     nothing of its own.
 // Thread:   the operator, or the broker that helps; the turn and reply helpers also the stepper.
 // Lifetime: loop_start to loop_stop.
-#include <unistd.h>
-
 #include "loop_state.h"
 #include "trace.h"
 
@@ -19,20 +17,11 @@ void turn_give(Loop* loop, bool wake_broker) noexcept
     bool ring = false;
     if (wake_broker && loop->replies_pending != 0) {
         loop->replies_pending = 0;
-        // P2, device side: the list is written, now look whether the broker sleeps.
-        std::atomic_thread_fence(std::memory_order_seq_cst);
-        const uint32_t parked = loop->broker_parked.load(std::memory_order_relaxed);
-        if (parked % 2u == 1u && parked != loop->broker_rung) {
-            loop->broker_rung = parked;
-            ring = true;
-        }
+        ring = broker_bell_due(&loop->broker_bell);
     }
     pthread_mutex_unlock(&loop->turn);
     if (ring) {
-        const uint64_t one = 1;
-        // The counter cannot overflow: one ring a parking.
-        while (write(loop->reply_fd, &one, sizeof one) != sizeof one) {
-        }
+        broker_bell_ring(loop->broker_bell);
     }
 }
 
