@@ -158,6 +158,28 @@ def lead_breaches(name, text):
         yield f"{name}:1 the file's lead lacks {' '.join(missing)}"
 
 
+# State of a function that walks or builds a packet, never bytes that two programs exchange.
+NO_LAYOUT = {"aotx_submit_builder", "aotx_submit_walker"}
+DECLARES = re.compile(r"(typedef )?(struct|enum|class) \w+[^;]*\{$|enum class \w+[^;]*\{$")
+
+
+def public_breaches(name, text):
+    """Every field of a C structure has its layout asserted; what a public header declares has a comment above."""
+    if not name.startswith("sdk/include/") or "/detail/" in name:
+        return
+    lines = text.splitlines()
+    for number, line in enumerate(lines, 1):
+        if DECLARES.match(line) and not re.match(r"\s*(//.*|.*\*/|template.*)$", lines[number - 2]):
+            yield f"{name}:{number} a public declaration has no comment"
+    for found in re.finditer(r"^typedef struct (\w+) \{(.*?)^\} \1;", text, re.M | re.S):
+        body = re.sub(r"/\*.*?\*/", "", found.group(2), flags=re.S)
+        for member in ([] if found.group(1) in NO_LAYOUT else body.split(";")[:-1]):
+            pointer = re.search(r"\(\*(\w+)\)\s*\(", member)
+            field = pointer or re.search(r"(\w+)\s*(\[[^\]]*\]\s*)*$", member)
+            if f"FIELD({found.group(1)}, {field.group(1)}," not in text:
+                yield f"{name} {found.group(1)}.{field.group(1)} has no layout assert"
+
+
 def check(root):
     rows = []
     for name in tracked(root):
@@ -169,6 +191,7 @@ def check(root):
         text = path.read_text(errors="replace")
         rows += include_breaches(name, text)
         rows += line_breaches(name, text)
+        rows += public_breaches(name, text)
         if not name.startswith("tests/"):
             rows += function_breaches(name, text)
             rows += lead_breaches(name, text)
@@ -191,6 +214,10 @@ PLANTED = [  # file, text, what the report must contain
     ("service/base/f.cpp", "int x = 0;\n", "lead lacks"),
     ("service/base/g.cpp", GOOD_LEAD + "int TODO = 0;\n", "leftover"),
     ("service/base/h.cpp", GOOD_LEAD + "void f() { usleep(5); }\n", "no timed poll"),
+    ("sdk/include/aotx/b.h", GOOD_LEAD + "/* A. */\ntypedef struct a_s {\n    int (*f)(int a);\n} a_s;\n",
+     "a_s.f has no layout assert"),
+    ("sdk/include/aotx/c.h", GOOD_LEAD + "\ntypedef struct a_s {\n    int b;\n} a_s;\nAOTX_FIELD(a_s, b, 0, 4);\n",
+     "no comment"),
     ("scratch/a.txt", "x\n", "not at home at the top"),
 ]
 

@@ -223,6 +223,7 @@ struct BrokerPrincipal {
     uint64_t grant_revision;
 };
 
+// Asks for the device's limits and models and for the caller's grant.
 inline aotx_request_head information_head(const BrokerPrincipal& who) noexcept
 {
     aotx_request_head head;
@@ -230,6 +231,7 @@ inline aotx_request_head information_head(const BrokerPrincipal& who) noexcept
     return head;
 }
 
+// As information, with memory, ticks and clock; the grant must have the telemetry action.
 inline aotx_request_head telemetry_head(const BrokerPrincipal& who) noexcept
 {
     aotx_request_head head;
@@ -270,6 +272,7 @@ inline aotx_request_head submit_head(const BrokerPrincipal& who, uint64_t runtim
     return head;
 }
 
+// Asks for a request's state and its output from byte cursor on.
 inline aotx_request_head read_head(const BrokerPrincipal& who, uint64_t runtime_epoch,
                                    const uint8_t id[16], uint64_t cursor) noexcept
 {
@@ -281,6 +284,7 @@ inline aotx_request_head read_head(const BrokerPrincipal& who, uint64_t runtime_
     return head;
 }
 
+// Cancels a request; again, or after its end, it changes nothing.
 inline aotx_request_head cancel_head(const BrokerPrincipal& who, uint64_t runtime_epoch,
                                      const uint8_t id[16]) noexcept
 {

@@ -19,6 +19,7 @@
 #define AOTX_MEDIA_HANDLE_CHARACTERS 38u     /* "media-" 32 */
 #define AOTX_EVENT_HANDLE_CHARACTERS_MAX 74u /* request handle, ":" and at most 20 digits */
 
+/* Write bytes as 2 * bytes_count lower-case digits, without a terminator. */
 AOTX_INLINE void aotx_hex_encode(const uint8_t* bytes, size_t bytes_count, char* text) AOTX_NOEXCEPT
 {
     for (size_t i = 0; i < bytes_count; i++) {

@@ -96,6 +96,7 @@ enum aotx_media_phase {
     AOTX_MEDIA_PHASE_READY = 6,
     AOTX_MEDIA_PHASE_REFUSED = 7
 };
+/* Why a source or upload is what it is. */
 enum aotx_media_status {
     AOTX_MEDIA_STATUS_NONE = 0,
     AOTX_MEDIA_STATUS_INVALID = 1,
@@ -111,12 +112,14 @@ enum aotx_media_status {
     AOTX_MEDIA_STATUS_AUDIO_NOT_FINITE = 11,
     AOTX_MEDIA_STATUS_POOL_PRESSURE = 12
 };
+/* What a source holds. */
 enum aotx_media_format {
     AOTX_MEDIA_FORMAT_JPEG = 1,
     AOTX_MEDIA_FORMAT_RGB8 = 2, /* inside the device only */
     AOTX_MEDIA_FORMAT_WAV = 3,
     AOTX_MEDIA_FORMAT_PCM = 4 /* inside the device only */
 };
+/* What one MEDIA packet does. */
 enum aotx_media_step {
     AOTX_MEDIA_STEP_BEGIN = 1,
     AOTX_MEDIA_STEP_CHUNK = 2,
@@ -133,6 +136,7 @@ enum aotx_policy_action {
     AOTX_POLICY_ACTION_REVIEW_ON = 4,
     AOTX_POLICY_ACTION_REVIEW_OFF = 5
 };
+/* What the policy does now. */
 enum aotx_policy_state {
     AOTX_POLICY_STATE_OFF = 0,
     AOTX_POLICY_STATE_QUIET = 1,
@@ -142,6 +146,7 @@ enum aotx_policy_state {
     AOTX_POLICY_STATE_ERROR = 5,
     AOTX_POLICY_STATE_RECORDING = 6
 };
+/* Why the policy is in its state. */
 enum aotx_policy_reason {
     AOTX_POLICY_REASON_QUIET = 0,
     AOTX_POLICY_REASON_FOREGROUND = 1,
@@ -226,11 +231,11 @@ AOTX_FIELD(aotx_reply_head, failure_status, 96, 4);
 AOTX_FIELD(aotx_reply_head, cancel_requested, 100, 4);
 AOTX_FIELD(aotx_reply_head, zero_104, 104, 24);
 
-/* Submission payload: u32 message count, then per message this head, then per part a part head and
- * its bytes. Nothing is aligned or padded between them. */
 #define AOTX_SUBMIT_MESSAGES_MAX 64u
 #define AOTX_SUBMIT_PARTS_MAX 32u /* in one message */
 #define AOTX_OUTPUT_TEMPERATURE_MAX 2.0f
+/* Submission payload: u32 message count, then per message this head, then per part a part head and
+ * its bytes. Nothing is aligned or padded between them. */
 typedef struct aotx_submit_message {
     uint32_t role;        /* enum aotx_message_role */
     uint32_t parts_count; /* 1..AOTX_SUBMIT_PARTS_MAX */
@@ -239,6 +244,7 @@ AOTX_SIZE(aotx_submit_message, 8);
 AOTX_FIELD(aotx_submit_message, role, 0, 4);
 AOTX_FIELD(aotx_submit_message, parts_count, 4, 4);
 
+/* Head of one part; its bytes follow. */
 typedef struct aotx_submit_part {
     uint32_t kind;  /* enum aotx_part_kind */
     uint32_t bytes; /* of the content that follows; 32 for a digest */
@@ -247,8 +253,8 @@ AOTX_SIZE(aotx_submit_part, 8);
 AOTX_FIELD(aotx_submit_part, kind, 0, 4);
 AOTX_FIELD(aotx_submit_part, bytes, 4, 4);
 
-/* One row of a grant table. A grant file is a whole GRANTS packet: head, then rows. */
 #define AOTX_GRANT_ROWS_MAX 1022u
+/* One row of a grant table. A grant file is a whole GRANTS packet: head, then rows. */
 typedef struct aotx_grant_row {
     uint8_t principal[16];        /* not zero, unique in the table */
     uint64_t revision;            /* the head's grant_revision */
@@ -273,8 +279,8 @@ AOTX_FIELD(aotx_grant_row, media_objects_max, 44, 4);
 AOTX_FIELD(aotx_grant_row, media_bytes_max, 48, 8);
 AOTX_FIELD(aotx_grant_row, zero_56, 56, 8);
 
-/* Payload of an INFORMATION or TELEMETRY reply; model rows follow it. */
 #define AOTX_INFORMATION_SCHEMA 1u
+/* Payload of an INFORMATION or TELEMETRY reply; model rows follow it. */
 typedef struct aotx_information {
     uint32_t schema;                   /* AOTX_INFORMATION_SCHEMA */
     uint32_t execution_slots_plus_one; /* clients subtract one */
@@ -358,8 +364,8 @@ AOTX_FIELD(aotx_model_row, role, 0, 4);
 AOTX_FIELD(aotx_model_row, modalities, 4, 4);
 AOTX_FIELD(aotx_model_row, sha256, 8, 32);
 
-/* Head of a MEDIA payload; the data follows it. */
 #define AOTX_MEDIA_SCHEMA 1u
+/* Head of a MEDIA payload; the data follows it. */
 typedef struct aotx_media_head {
     uint32_t schema;         /* AOTX_MEDIA_SCHEMA */
     uint32_t step;           /* enum aotx_media_step */
@@ -419,8 +425,8 @@ AOTX_SIZE(aotx_media_row, 80);
 AOTX_FIELD(aotx_media_row, id, 0, 16);
 AOTX_FIELD(aotx_media_row, state, 16, 64);
 
-/* Payload of a POLICY write; a read has none. */
 #define AOTX_POLICY_SCHEMA 1u
+/* Payload of a POLICY write; a read has none. */
 typedef struct aotx_policy_control {
     uint32_t schema;           /* AOTX_POLICY_SCHEMA */
     uint32_t action;           /* enum aotx_policy_action */
@@ -510,6 +516,7 @@ AOTX_FIELD(aotx_watch_row, known_phase, 48, 4);
 AOTX_FIELD(aotx_watch_row, known_cancel_requested, 52, 4);
 AOTX_FIELD(aotx_watch_row, zero_56, 56, 8);
 
+/* Head of one row of news in a WATCH reply; its output bytes follow. */
 typedef struct aotx_watch_news {
     uint8_t id[16];  /* request ID */
     uint64_t cursor; /* the row's cursor: where the bytes below start */
@@ -542,6 +549,7 @@ AOTX_FIELD(aotx_watch_news, cancel_requested, 60, 4);
 AOTX_FIELD(aotx_watch_news, data_bytes, 64, 4);
 AOTX_FIELD(aotx_watch_news, zero_68, 68, 4);
 
+#define AOTX_DEVICE_SCHEMA 1u
 /* DEVICE (operation 14): which hardware runs the device core, and why.
  *
  * An INFORMATION payload has no room that its receivers do not require to be zero, so this is an
@@ -549,7 +557,6 @@ AOTX_FIELD(aotx_watch_news, zero_68, 68, 4);
  * word of the request head but magic and operation, and there is no payload. In any other form,
  * and by a device that does not know it, it is answered like an unknown operation: 403 without a
  * grant, 400 with one. Reply: status 200, one aotx_device_row. */
-#define AOTX_DEVICE_SCHEMA 1u
 typedef struct aotx_device_row {
     uint32_t schema;   /* AOTX_DEVICE_SCHEMA */
     uint32_t kind;     /* enum aotx_device_kind */

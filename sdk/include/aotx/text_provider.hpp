@@ -27,6 +27,7 @@ struct TextToken {
 // What next found.
 enum TextNext : int { kTextEnded = 0, kTextToken = 1 };
 
+// What an author writes: one sequence at a time, from a prompt to its tokens.
 class TextProvider {
 public:
     virtual ~TextProvider() = default;
@@ -44,6 +45,7 @@ public:
     virtual const char* reason() const noexcept { return "the engine failed"; }
 };
 
+// Name and sizes of a runtime; its memory is taken from them once.
 struct TextProviderLimits {
     const char* name;           // identity of the model, e.g. "reverse/1"
     uint64_t prompt_bytes_max;  // of one prompt, at least 1
@@ -52,6 +54,7 @@ struct TextProviderLimits {
 
 namespace detail {
 
+// The runtime around a provider: what text_provider_open makes.
 class PlainText {
 public:
     enum Port : uint32_t { kPrompt, kNextToken, kIsEog, kText };

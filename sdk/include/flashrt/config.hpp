@@ -14,6 +14,7 @@ extern "C++" {
 
 namespace frt {
 
+// One parsed configuration; it keeps its texts until it goes.
 class FlatConfig {
 public:
     FlatConfig() = default;

@@ -18,6 +18,7 @@ extern "C" {
 /* Work of one call: 0 is success, anything else ends the replay with FRT_ERR_BACKEND. */
 typedef int (*frt_cpu_work)(void* arguments);
 
+/* Where the CPU backend's stream of a capture takes its calls. */
 typedef struct frt_cpu_recorder {
     uint32_t struct_size; /* 24 */
     uint32_t reserved;    /* 0 */

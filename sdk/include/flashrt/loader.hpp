@@ -34,6 +34,7 @@ enum class LoadStatus : int {
 // What runs an adopted model.
 enum class Authority : int { none = 0, stages = 1, plan = 2, step = 3 };
 
+// One library and the one object that it made: opened, judged, and closed in the right order.
 class LoadedModel {
 public:
     LoadedModel() = default;

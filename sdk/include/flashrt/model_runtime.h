@@ -43,6 +43,7 @@ enum frt_rt_dtype {
     FRT_RT_DTYPE_I64 = 5
 };
 
+/* Order of a tensor's dimensions: batch N, height H, width W, channels C. */
 enum frt_rt_layout {
     FRT_RT_LAYOUT_FLAT = 0,
     FRT_RT_LAYOUT_HWC = 1,
@@ -51,6 +52,7 @@ enum frt_rt_layout {
     FRT_RT_LAYOUT_NCHW = 4
 };
 
+/* Bytes of one pixel, in memory order. */
 enum frt_rt_pixel {
     FRT_RT_PIXEL_RGB8 = 0,
     FRT_RT_PIXEL_BGR8 = 1,
@@ -148,6 +150,7 @@ enum frt_verb_code {
     FRT_VERB_BACKEND = -6      /* the device or the engine failed */
 };
 
+/* The verbs; what each may answer is above. */
 typedef struct frt_model_runtime_verbs {
     uint32_t struct_size; /* 48 */
     uint32_t reserved;    /* 0 */

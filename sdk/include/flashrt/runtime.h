@@ -58,6 +58,7 @@ FRT_FIELD(frt_runtime_graph_desc, keys, 24, 8);
 FRT_FIELD(frt_runtime_graph_desc, n_keys, 32, 8);
 FRT_FIELD(frt_runtime_graph_desc, stream_id, 40, 4);
 
+/* A named buffer and what it is for. */
 typedef struct frt_runtime_buffer_desc {
     const char* name;
     frt_buffer handle;

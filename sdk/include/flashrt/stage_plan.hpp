@@ -22,6 +22,7 @@ struct StagePlanArgument {
     int64_t value;
 };
 
+// The arguments of one export, by key.
 class StagePlanArguments {
 public:
     StagePlanArguments() = default;
