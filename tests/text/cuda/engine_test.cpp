@@ -244,29 +244,7 @@ TEST_CASE("shapes and features of the family compute what the CPU computes")
 {
     fake_cuda() = FakeCuda();
     fake_cuda().fill = 0xff;
-    const WeightType f16 = WeightType::kF16;
-    const WeightType q4 = WeightType::kQ4_0;
-    const WeightType q8 = WeightType::kQ8_0;
-    const struct {
-        const char* name;
-        TinyShape shape;
-    } rows[] = {
-        {"one kv head", {"llama", q8, q8, 64, 96, 4, 1, 16, 16, false, false, false, 1.0f}},
-        {"all kv heads", {"llama", q8, q8, 64, 96, 4, 4, 16, 16, false, false, false, 1.0f}},
-        {"head of 8", {"llama", q8, q8, 64, 96, 8, 4, 8, 8, false, false, false, 1.0f}},
-        {"head of 40", {"llama", f16, f16, 120, 50, 3, 3, 40, 40, false, false, false, 1.0f}},
-        {"part rotated", {"llama", q4, q8, 64, 96, 4, 2, 16, 8, false, false, false, 1.0f}},
-        {"wide heads", {"llama", q4, q8, 64, 96, 4, 2, 32, 32, false, false, false, 1.0f}},
-        {"own output", {"llama", q4, q8, 64, 96, 4, 2, 16, 16, true, false, false, 1.0f}},
-        {"factors", {"llama", q8, q8, 64, 96, 4, 2, 16, 16, false, false, true, 1.0f}},
-        {"linear scaling", {"llama", q8, q8, 64, 96, 4, 2, 16, 16, false, false, false, 4.0f}},
-        {"qwen2", {"qwen2", q8, q8, 64, 96, 4, 2, 16, 16, true, true, false, 1.0f}},
-        {"qwen2, part rotated", {"qwen2", q8, q4, 64, 96, 4, 2, 16, 8, true, true, false, 1.0f}},
-        {"llama with bias", {"llama", q8, q4, 64, 96, 4, 2, 16, 16, false, true, false, 1.0f}},
-        {"ups of another type",
-         {"llama", q4, q8, 64, 96, 4, 2, 16, 16, false, false, false, 1.0f, q8}},
-    };
-    for (const auto& row : rows) {
+    for (const auto& row : aotx_test::tiny_family()) {
         INFO(row.name);
         Both both(row.shape);
         check_greedy(&both, 17, 1, kTolerance);

@@ -31,6 +31,35 @@ struct TinyShape {
     aotx::WeightType up_type = aotx::WeightType::kF32;  // of ffn_up; kF32: as the others
 };
 
+// The shapes and features that every engine must compute.
+struct TinyFamilyRow {
+    const char* name;
+    TinyShape shape;
+};
+inline std::vector<TinyFamilyRow> tiny_family()
+{
+    const aotx::WeightType f16 = aotx::WeightType::kF16;
+    const aotx::WeightType q4 = aotx::WeightType::kQ4_0;
+    const aotx::WeightType q8 = aotx::WeightType::kQ8_0;
+    return {
+        {"one kv head", {"llama", q8, q8, 64, 96, 4, 1, 16, 16, false, false, false, 1.0f}},
+        {"all kv heads", {"llama", q8, q8, 64, 96, 4, 4, 16, 16, false, false, false, 1.0f}},
+        {"head of 8", {"llama", q8, q8, 64, 96, 8, 4, 8, 8, false, false, false, 1.0f}},
+        {"head of 40", {"llama", f16, f16, 120, 50, 3, 3, 40, 40, false, false, false, 1.0f}},
+        {"part rotated", {"llama", q4, q8, 64, 96, 4, 2, 16, 8, false, false, false, 1.0f}},
+        {"wide heads", {"llama", q4, q8, 64, 96, 4, 2, 32, 32, false, false, false, 1.0f}},
+        {"own output", {"llama", q4, q8, 64, 96, 4, 2, 16, 16, true, false, false, 1.0f}},
+        {"mixed floats", {"llama", q4, f16, 64, 96, 4, 2, 16, 16, true, false, false, 1.0f}},
+        {"factors", {"llama", q8, q8, 64, 96, 4, 2, 16, 16, false, false, true, 1.0f}},
+        {"linear scaling", {"llama", q8, q8, 64, 96, 4, 2, 16, 16, false, false, false, 4.0f}},
+        {"qwen2", {"qwen2", q8, q8, 64, 96, 4, 2, 16, 16, true, true, false, 1.0f}},
+        {"qwen2, part rotated", {"qwen2", q8, q4, 64, 96, 4, 2, 16, 8, true, true, false, 1.0f}},
+        {"llama with bias", {"llama", q8, q4, 64, 96, 4, 2, 16, 16, false, true, false, 1.0f}},
+        {"ups of another type",
+         {"llama", q4, q8, 64, 96, 4, 2, 16, 16, false, false, false, 1.0f, q8}},
+    };
+}
+
 class TinyModel {
 public:
     static constexpr uint32_t kLayers = 2;
