@@ -13,26 +13,13 @@
 #include <vector>
 
 #include "cli/failure.h"
+#include "cli/model/bytes.h"
 #include "flashrt/model_runtime.h"
 
 namespace aotx::cli {
 namespace {
 
 constexpr uint32_t kSideMax = 16384;
-
-template <typename Value>
-Value read_value(std::string_view bytes, size_t at)
-{
-    Value value = {};
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    return value;
-}
-
-template <typename Value>
-void append(std::string* bytes, Value value)
-{
-    bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 std::string number_text(std::string_view bytes, uint32_t dtype)
 {
@@ -41,20 +28,20 @@ std::string number_text(std::string_view bytes, uint32_t dtype)
         case FRT_RT_DTYPE_U8:
             return std::to_string(static_cast<uint8_t>(bytes[0]));
         case FRT_RT_DTYPE_I32:
-            return std::to_string(read_value<int32_t>(bytes, 0));
+            return std::to_string(value_at<int32_t>(bytes, 0));
         case FRT_RT_DTYPE_I64:
-            return std::to_string(read_value<int64_t>(bytes, 0));
+            return std::to_string(value_at<int64_t>(bytes, 0));
         case FRT_RT_DTYPE_F32:
             std::snprintf(text, sizeof text, "%.9g",
-                          static_cast<double>(read_value<float>(bytes, 0)));
+                          static_cast<double>(value_at<float>(bytes, 0)));
             return text;
         case FRT_RT_DTYPE_F16:
             std::snprintf(text, sizeof text, "%.5g",
-                          static_cast<double>(float_of_half(read_value<uint16_t>(bytes, 0))));
+                          static_cast<double>(float_of_half(value_at<uint16_t>(bytes, 0))));
             return text;
         default:
             std::snprintf(text, sizeof text, "%.4g",
-                          static_cast<double>(float_of_brain(read_value<uint16_t>(bytes, 0))));
+                          static_cast<double>(float_of_brain(value_at<uint16_t>(bytes, 0))));
             return text;
     }
 }
@@ -83,20 +70,21 @@ bool integer_range(uint32_t dtype, int64_t* low, int64_t* high)
 void append_integer(std::string* bytes, int64_t value, uint32_t dtype)
 {
     if (dtype == FRT_RT_DTYPE_U8) {
-        append(bytes, static_cast<uint8_t>(value));
+        append_value(bytes, static_cast<uint8_t>(value));
     } else if (dtype == FRT_RT_DTYPE_I32) {
-        append(bytes, static_cast<int32_t>(value));
+        append_value(bytes, static_cast<int32_t>(value));
     } else {
-        append(bytes, value);
+        append_value(bytes, value);
     }
 }
 
 void append_real(std::string* bytes, float value, uint32_t dtype)
 {
     if (dtype == FRT_RT_DTYPE_F32) {
-        append(bytes, value);
+        append_value(bytes, value);
     } else {
-        append(bytes, dtype == FRT_RT_DTYPE_F16 ? half_of_float(value) : brain_of_float(value));
+        append_value(bytes,
+                     dtype == FRT_RT_DTYPE_F16 ? half_of_float(value) : brain_of_float(value));
     }
 }
 

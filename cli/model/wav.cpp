@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "cli/failure.h"
+#include "cli/model/bytes.h"
 #include "cli/model/media.h"
 
 namespace aotx::cli {
@@ -26,20 +27,6 @@ constexpr double kFullScale = 2147483648.0;
 // Behind the two bytes of the kind in the sub-format of an extensible file.
 constexpr std::string_view kSubFormatTail(
     "\x00\x00\x00\x00\x10\x00\x80\x00\x00\xaa\x00\x38\x9b\x71", 14);
-
-template <typename Value>
-Value value_at(std::string_view bytes, size_t at)
-{
-    Value value = {};
-    std::memcpy(&value, bytes.data() + at, sizeof value);
-    return value;
-}
-
-template <typename Value>
-void append(std::string* bytes, Value value)
-{
-    bytes->append(reinterpret_cast<const char*>(&value), sizeof value);
-}
 
 [[noreturn]] void refuse(const std::string& what, const std::string& why)
 {
@@ -131,21 +118,22 @@ void append_sample(std::string* elements, double value, uint32_t dtype)
 {
     switch (dtype) {
         case FRT_RT_DTYPE_U8:
-            append(elements, static_cast<uint8_t>(
-                                 std::clamp(std::nearbyint(value * 128.0) + 128.0, 0.0, 255.0)));
+            append_value(elements, static_cast<uint8_t>(std::clamp(
+                                       std::nearbyint(value * 128.0) + 128.0, 0.0, 255.0)));
             return;
         case FRT_RT_DTYPE_I32:
-            append(elements, static_cast<int32_t>(std::clamp(std::nearbyint(value * kFullScale),
-                                                             -kFullScale, kFullScale - 1.0)));
+            append_value(elements,
+                         static_cast<int32_t>(std::clamp(std::nearbyint(value * kFullScale),
+                                                         -kFullScale, kFullScale - 1.0)));
             return;
         case FRT_RT_DTYPE_F16:
-            append(elements, half_of_float(static_cast<float>(value)));
+            append_value(elements, half_of_float(static_cast<float>(value)));
             return;
         case FRT_RT_DTYPE_BF16:
-            append(elements, brain_of_float(static_cast<float>(value)));
+            append_value(elements, brain_of_float(static_cast<float>(value)));
             return;
         default:
-            append(elements, static_cast<float>(value));
+            append_value(elements, static_cast<float>(value));
     }
 }
 
@@ -162,9 +150,9 @@ void append_element(std::string* data, std::string_view elements, uint64_t index
     const uint32_t bytes = element_bytes(dtype);
     const std::string_view one = elements.substr(index * bytes, bytes);
     if (dtype == FRT_RT_DTYPE_F16) {
-        append(data, float_of_half(value_at<uint16_t>(one, 0)));
+        append_value(data, float_of_half(value_at<uint16_t>(one, 0)));
     } else if (dtype == FRT_RT_DTYPE_BF16) {
-        append(data, float_of_brain(value_at<uint16_t>(one, 0)));
+        append_value(data, float_of_brain(value_at<uint16_t>(one, 0)));
     } else {
         data->append(one);
     }
@@ -300,17 +288,17 @@ std::string wav_write(std::string_view elements, const SoundForm& form, const st
     }
     std::string bytes = "RIFF";
     const uint32_t pad_bytes = static_cast<uint32_t>(data_bytes % 2);
-    append(&bytes, static_cast<uint32_t>(36 + data_bytes + pad_bytes));
+    append_value(&bytes, static_cast<uint32_t>(36 + data_bytes + pad_bytes));
     bytes += "WAVEfmt ";
-    append(&bytes, uint32_t{16});
-    append(&bytes, is_float ? kKindFloat : kKindPcm);
-    append(&bytes, static_cast<uint16_t>(form.channels));
-    append(&bytes, form.frames_per_second);
-    append(&bytes, form.frames_per_second * form.channels * sample_bytes);
-    append(&bytes, static_cast<uint16_t>(form.channels * sample_bytes));
-    append(&bytes, static_cast<uint16_t>(sample_bytes * 8));
+    append_value(&bytes, uint32_t{16});
+    append_value(&bytes, is_float ? kKindFloat : kKindPcm);
+    append_value(&bytes, static_cast<uint16_t>(form.channels));
+    append_value(&bytes, form.frames_per_second);
+    append_value(&bytes, form.frames_per_second * form.channels * sample_bytes);
+    append_value(&bytes, static_cast<uint16_t>(form.channels * sample_bytes));
+    append_value(&bytes, static_cast<uint16_t>(sample_bytes * 8));
     bytes += "data";
-    append(&bytes, static_cast<uint32_t>(data_bytes));
+    append_value(&bytes, static_cast<uint32_t>(data_bytes));
     const uint64_t frames = samples / form.channels;
     for (uint64_t at = 0; at < samples; at++) {
         const uint64_t index = form.planar ? at % form.channels * frames + at / form.channels : at;
