@@ -5,8 +5,9 @@ Thread:   one.
 Lifetime: imported by make_golden.py; `strings.py FILE` writes the strings for a reader in another language:
           per string u32 length, u32 flags (1 special tokens are parsed, 2 start and end are added), the bytes.
 
-Every Unicode script that Python knows by character names, runs of blanks, digits, contractions, emoji, broken UTF-8,
-code, and the spellings of special tokens. The generator is a plain 64-bit LCG, so that it never changes with Python.
+Every Unicode script that Python knows by character names, and the newer ones by their blocks; runs of blanks, digits,
+contractions, emoji, broken UTF-8, code, and the spellings of special tokens. The generator is a plain 64-bit LCG, so
+that it never changes with Python.
 """
 import struct
 import sys
@@ -41,6 +42,11 @@ CODE = ["int main(void) { return 0; }", "def f(x):\n    return x**2\n", "a[i]+=b
 BROKEN = [b"\x80", b"\xff", b"\xc3", b"\xe2\x82", b"\xf0\x9f\x98", b"\xc0\x80", b"\xed\xa0\x80", b"\xfe", b"\xc3\x28",
           b"\xe2\x28\xa1", b"\xf8\x88\x80\x80\x80", b"\xbf\xbf", b"abc\xffdef", b"\x00", b"\x01\x02\x7f"]
 
+# Scripts of Unicode 15 and 16, whose names Python does not know yet: letters, marks and digits of each block.
+NEWER = {"KAWI": (0x11F00, 0x11F59), "NAG": (0x1E4D0, 0x1E4F9), "TODHRI": (0x105C0, 0x105F3),
+         "GARAY": (0x10D40, 0x10D85), "TULU": (0x11380, 0x113D5), "SUNUWAR": (0x11BC0, 0x11BF9),
+         "GURUNG": (0x16100, 0x16139), "KIRAT": (0x16D40, 0x16D79), "OL": (0x1E5D0, 0x1E5FA)}
+
 
 class Random:
     def __init__(self, seed):
@@ -63,6 +69,8 @@ def scripts():
         name = unicodedata.name(chr(code), "")
         if name:
             rows.setdefault(name.split()[0].split("-")[0], []).append(chr(code))
+    for key, (first, last) in NEWER.items():
+        rows.setdefault(key + " NEWER", [chr(code) for code in range(first, last + 1)])
     return [rows[key] for key in sorted(rows)]
 
 
