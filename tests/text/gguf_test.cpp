@@ -1,7 +1,12 @@
 // The GGUF reader: what it reads, what it refuses and which field it names.
 #include "file/gguf.h"
 
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <catch2/catch.hpp>
+#include <fstream>
 #include <functional>
 
 #include "aotx/status.h"
@@ -39,6 +44,37 @@ int open_copy(const std::vector<uint8_t>& file, TextReason* reason)
     const GuardCopy copy(file.data(), file.size());
     GgufFile gguf;
     return gguf.open_memory(copy.bytes(), copy.size_bytes(), reason);
+}
+
+// A sanitizer maps memory of its own without end.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kMemoryBounded = false;
+#else
+constexpr bool kMemoryBounded = true;
+#endif
+
+// Open it in a process that may use one second of the processor and 16 MiB more than it has: how a
+// file of some bytes would show that it costs more than itself. Its code, or 1 when it was stopped.
+int open_bounded(const std::vector<uint8_t>& file)
+{
+    uint64_t pages = 0;
+    std::ifstream("/proc/self/statm") >> pages;
+    const pid_t child = fork();
+    REQUIRE(child >= 0);
+    if (child == 0) {
+        const rlimit seconds = {1, 1};
+        const rlimit bytes = {pages * 4096 + (16u << 20), pages * 4096 + (16u << 20)};
+        if (setrlimit(RLIMIT_CPU, &seconds) != 0 ||
+            (kMemoryBounded && setrlimit(RLIMIT_AS, &bytes) != 0)) {
+            _exit(1);
+        }
+        TextReason reason;
+        GgufFile gguf;
+        _exit(-gguf.open_memory(file.data(), file.size(), &reason));
+    }
+    int status = 0;
+    REQUIRE(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? -WEXITSTATUS(status) : 1;
 }
 
 struct Fault {
@@ -307,6 +343,7 @@ TEST_CASE("every fault is refused with its field named")
         TextReason reason;
         const int got = open_copy(fault.make(), &reason);
         INFO(reason.text);
+        CHECK(open_bounded(fault.make()) == got);
         if (fault.named[0] == '\0') {
             CHECK(got != AOTX_OK);  // what lies behind the last key decides which fault it is
         } else {
