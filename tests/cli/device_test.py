@@ -190,11 +190,13 @@ class EveryVerb(DeviceCase):
         self.run_cli("watch", handle, "--json", *way)
         grants = str(self.service.sections["device"]["grants_path"])
         library = str(build_dir() / "lib/libaotx_scripted.so")
+        reach = str(build_dir() / "lib/libaotx_reach.so")
         return [["submit", "x", *way], ["cancel", handle, *way], ["models", *way], ["capabilities", *way],
                 ["telemetry", *way], ["health", *way], ["token", "new"], ["grants", "show", grants],
                 ["grants", "make", *config, "--out", str(self.folder / "made.bin")], ["packet", "decode", grants],
                 ["check", *config, "--program", str(build_dir() / "bin/aotxd")], ["model", "inspect", library],
-                ["chat", "x", *way], ["read", handle, *way], ["watch", handle, *way]]
+                ["model", "check", library], ["model", "diff", library, library],
+                ["model", "run", reach, "--ticks", "2"], ["model", "bench", reach, "--ticks", "20"], ["chat", "x", *way], ["read", handle, *way], ["watch", handle, *way]]
 
     def test_no_verb_writes_escapes_or_waits(self):
         self.serve(pieces=FAST)
