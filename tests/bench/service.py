@@ -5,7 +5,7 @@ Owns:     every process that it starts; all of them listen on loopback.
 Thread:   one; load comes from wrk and bench_stream.
 Lifetime: one run of some minutes. Prints a table a section; docs/measured.md holds the figures.
 
-usage: AOTX_BUILD=build tests/bench/service.py [operation] [http] [token] [first] [stream] [load] [memory]
+usage: AOTX_BUILD=build python3 tests/bench/service.py [operation] [http] [token] [first] [stream] [load] [memory]
 Needs a build with -DAOTX_BENCH=ON, wrk and nginx; stream also needs the real model.
 """
 import json
